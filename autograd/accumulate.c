@@ -107,7 +107,7 @@ static tn_stream *last_stream(const tni_leaf_node *leaf)
 
 /*
  * Two threads, or one thread after another, may run backward on streams of their own and add to the gradient of one leaf.
- * (A tensor that is no leaf gets its gradients on the stream of its node.) The program orders a capture behind the work
+ * (A tensor that is not a leaf gets its gradients on the stream of its node.) The program orders a capture behind the work
  * outside that it needs.
  */
 static int32_t follow_last(tni_leaf_node *leaf, tn_tensor *grad, tn_stream *stream)

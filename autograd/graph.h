@@ -145,7 +145,7 @@ typedef struct tni_autograd_meta {
 typedef struct tni_autograd_state {
     atomic_uint_fast64_t handle;
     pthread_mutex_t lock;        /* of names and custom; no function of the program is called under it */
-    pthread_mutex_t gradients;   /* of tensors that are no leaves, as a leaf's own lock */
+    pthread_mutex_t gradients;   /* of tensors other than leaves, as a leaf's own lock */
     pthread_mutex_t views;       /* of the histories of views that follow their base */
     char **names;                /* by operator number, made at first use */
     void *custom;                /* gradients of operators that programs and plugins define */

@@ -173,8 +173,8 @@ static void forget_base(tn_tensor *t)
 }
 
 /*
- * A result that is a view of a tensor which was made on the way is no view for anybody: its history is that of the call,
- * and the tensor has none, to which a later write through the result would be added.
+ * A result that is a view of a tensor made inside the call stops being a view: its history is that of the call. The tensor
+ * has no history, to which a later write through the result would be added.
  */
 static void forget_inner_base(const tni_frame *f, tn_tensor *result)
 {

@@ -39,7 +39,7 @@ typedef struct tni_autograd_hooks {
 #define TNI_CONTEXT_LEAKS 0x20000000u
 /* TENON_DEBUG: calls tell core/debug.h where the program made them. */
 #define TNI_CONTEXT_PLACES 0x10000000u
-/* Headers of tensors are no part of a block, because their end matters. */
+/* Headers of tensors lie outside of blocks, because their end matters. */
 #define TNI_CONTEXT_SEPARATE_HEADERS (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_LEAKS)
 /* A scope must be looked at before a call uses it, see tni_scope_check. */
 #define TNI_CONTEXT_CHECKS_SCOPES (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_FORKED | TNI_CONTEXT_LEAKS)

@@ -287,7 +287,7 @@ static int32_t import_pointer(imported *m, uint64_t bytes)
     return TN_OK;
 }
 
-/* Kernels load elements of up to 8 bytes at once; on many devices an address that is no multiple of them is a fault. */
+/* Kernels load elements of up to 8 bytes at once, which on many devices faults unless the address is a multiple of their size. */
 static int32_t check_alignment(const imported *m, tn_dtype dtype)
 {
     const uint64_t item = (uint64_t)tn_dtype_bytes(dtype), alignment = item < 8 ? item : 8;

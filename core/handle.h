@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of the program's objects that are no tensors, scopes or streams (these have their own ways): files, generators,
+ * The end of the program's objects other than tensors, scopes and streams, which have their own ways: files, generators,
  * events, graphs and others. With TN_CONTEXT_DEBUG_HANDLES the memory of an object that has ended stays until its context
  * ends, marked as dead, so that a second use of it is an error. With TENON_DEBUG=leaks objects that are alive when the
  * context is destroyed are listed. A dead context stays for good.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin reports an error of queued work once, to whoever waits for the stream next, and drops the work
- * queued behind it. Two cases need care, or a program would read the results of dropped work without an
+ * queued behind it. Three cases need care, or a program would read the results of dropped work without an
  * error:
  *
  * - The wait is inside a function without a status: a stream is released, or a cache is emptied to find
  *   memory. The error is kept in the stream, or in the device where there is no stream, until the next wait.
- * - A thread waits for the whole device, and with that for streams of other threads. It is told, and they are, too:
- *   they read the results.
+ * - A thread waits for the whole device, and with that for streams of other threads. All of them are told, since those
+ *   threads read the results.
  * - One stream waits on the device for another, and works with its results. Each stream therefore lists the
  *   streams that it waited for since the program last waited for it; when the program waits again, these are
  *   asked, too.

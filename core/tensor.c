@@ -78,7 +78,7 @@ static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype 
     tni_block *p;
     int32_t status = tni_cache_storage(device->allocator, bytes, &p);
     if (TNI_UNLIKELY(status)) return status;
-    tn_tensor *t = &p->tensor; /* all else is as it should be, see block.h */
+    tn_tensor *t = &p->tensor; /* its other fields are as made, see block.h */
     (void)tni_storage_start(p, bytes);
     t->desc.dtype = dtype;
     t->desc.rank = rank;

@@ -334,7 +334,7 @@ static int32_t check_storage(tn_scope *s, const tn_pt *f, const pickle_node *t, 
     return TN_OK;
 }
 
-/* A tensor of the file on the bytes of its storage. As in torch.load it is no view of another tensor, but shares memory. */
+/* A tensor of the file on the bytes of its storage. As in torch.load it shares memory, but is not a view of another tensor. */
 static tn_tensor *tensor_on(tn_scope *s, const pickle_node *t, tn_tensor *storage)
 {
     const pickle_node *sizes = t->items[2], *strides = t->items[3];

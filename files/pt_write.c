@@ -124,7 +124,7 @@ static void put_dictionary(writer *w)
 
 /* ---- Storages ---------------------------------------------------------------------------------------- */
 
-/* Tensors with one storage have the same key. Others seldom do: those that the host cannot read, and empty ones. */
+/* Tensors with one storage have the same key. Others rarely share one: those that the host cannot read, and empty ones. */
 typedef struct keyed {
     uint64_t address, bytes;
     int64_t at;

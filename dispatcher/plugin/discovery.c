@@ -111,7 +111,7 @@ void tni_discovery_explain(const tni_discovery *d, const char *type, int32_t has
     if (d->folders.count || d->candidates.count) tni_reason_add(out, "'tenon doctor' shows all");
 }
 
-/* What is refused here is not loaded, so that nothing else would tell. A shim that nobody asked for is no news. */
+/* A plugin that is refused is not loaded, so nothing else tells of it. Shims that were not requested are left out. */
 static void log_candidates(const tni_discovery *d)
 {
     for (uint32_t i = 0; i < d->candidates.count; i++) {

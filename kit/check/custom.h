@@ -62,7 +62,7 @@ tn_argument_info custom_argument(const check_target *t, uint32_t op, int32_t ret
 /* A tensor that a gradient is taken for: argument `argument`, or item `item` of it. */
 typedef struct custom_input {
     uint32_t argument;
-    int32_t item; /* -1: the argument is no list */
+    int32_t item; /* -1: the argument is not a list */
 } custom_input;
 #define CUSTOM_MAX_INPUTS 16
 /* The arguments of the call with other tensors for those inputs. What the call writes in place is a clone, so that the

@@ -317,7 +317,7 @@ static int32_t offset_between_clocks(const gpu_plugin *plugin, int64_t *out)
     return TN_OK;
 }
 
-/* Hands over what is of the recording: what its work queued, and on its device what nobody's did. Keeps the rest. */
+/* Hands over the recording's part: what its own work queued, and on its device what no recording's work did. Keeps the rest. */
 static void hand_over(const recording *r, int64_t offset,
                       void (*take)(void *user, const tn_x_activity *activity), void *user)
 {

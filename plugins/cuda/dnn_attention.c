@@ -19,7 +19,7 @@ enum {
     KEYS_AT_ONCE = 128,            /* of gradients, on GPUs of compute capability 9 */
     QUERIES_AT_ONCE = 64,          /* the same */
     LEAST_VERSION =
-        91501 /* some older ones compute wrong gradients, most if the keys are no multiple of 128 */
+        91501 /* some older ones compute wrong gradients, most if the keys are not a multiple of 128 */
 };
 
 /* Ids of tensors: of an operand its number and 1. */

@@ -70,7 +70,7 @@ int32_t cuda_check(cuda_device *d, CUresult result, const char *what)
         cuda_is_doubtful(result) ? answers(d) ? TN_E_INTERNAL : TN_E_DEVICE_LOST : cuda_status_of(result);
     if (status == TN_E_DEVICE_LOST) __atomic_store_n(&d->lost, result, __ATOMIC_RELEASE);
     const char *name = cuda_result_name(d->cu, result);
-    const size_t length = strlen(what); /* a symbol's version is no part of the name: cuMemAlloc_v2 */
+    const size_t length = strlen(what); /* without the symbol's version: cuMemAlloc_v2 */
     const int shown = (int)(length > 3 && memcmp(what + length - 3, "_v", 2) == 0 ? length - 3 : length);
     return gpu_error_native(d->plugin, status, (int32_t)result, name, "%.*s failed: %s%s", shown, what, name,
                             VENDOR_HINT(result));

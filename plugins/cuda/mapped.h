@@ -10,7 +10,7 @@
 #include "cuda_driver.h"
 
 CUmemAllocationProp cuda_mapped_properties(const cuda_device *d, CUmemAllocationHandleType handles);
-/* As cuda_check; what the GPU or its driver does not support is no failure of theirs: `feature` is what needs it. */
+/* As cuda_check, but what the GPU or its driver lacks is TN_E_UNSUPPORTED: `feature` is what needs it. */
 int32_t cuda_mapped_check(cuda_device *d, CUresult result, const char *feature, const char *what);
 /* Lets the device itself and those that may read from it use a range. With the lock of mappings held. */
 CUresult cuda_mapped_allow(cuda_device *d, CUdeviceptr address, size_t bytes);

@@ -381,7 +381,7 @@ int32_t gpu_library_can_attend(const tn_call *call, const gpu_attend *a);
 int32_t gpu_library_attend(const tn_call *call, const gpu_attend *a);
 /* Transforms of lines by the vendor's library, or TN_E_UNSUPPORTED without an error. */
 int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t);
-/* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it is no product. */
+/* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it does not run as a product. */
 uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth);
 
 /* out[c] = the sum over x[:, c, ...], for floats in row-major order. */

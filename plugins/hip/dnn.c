@@ -53,7 +53,7 @@ static int type_of(uint32_t dtype)
     return dtype == GPU_F16 ? MIO_F16 : dtype == GPU_BF16 ? MIO_BF16 : MIO_F32;
 }
 
-/* Tensors whose strides are no ints are refused. */
+/* Tensors whose strides do not fit an int are refused. */
 static int make_tensor(const hip_dnn *n, const gpu_window_key *k, uint32_t which, void **out)
 {
     int64_t wide[5], step = 1;

@@ -186,7 +186,7 @@ typedef struct cuda_symbols {
 #define VENDOR_COLLECTIVES       "librccl.so.1"
 #define VENDOR_NCCL              "RCCL"
 
-/* HIP 7 keeps the error of a call for the thread until somebody asks for it, who would take it for one of their own. */
+/* HIP 7 keeps the error of a call until the thread asks for it: other code would take it for an error of its own. */
 #define VENDOR_FORGET_ERROR(device, result)                                                                \
     do {                                                                                                   \
         if ((result) != hipSuccess && (result) != hipErrorNotReady) (void)(device)->cu->hipGetLastError(); \

@@ -251,7 +251,7 @@ int32_t vulkan_timeline_create(vulkan_device *d, vulkan_timeline **out);
 void vulkan_timeline_release(vulkan_device *d, vulkan_timeline *t);
 /* Destroys all that were released; the device is idle. */
 void vulkan_timelines_finish(vulkan_device *d);
-/* Where the timeline is. Of a lost device some drivers (NVIDIA's) say that it is at its end, which is no error to them. */
+/* Where the timeline is. Of a lost device some drivers (NVIDIA's) report success, with the timeline at its end. */
 int32_t vulkan_timeline_value(vulkan_device *d, const vulkan_timeline *t, uint64_t *out);
 int32_t vulkan_timeline_reached(vulkan_device *d, const vulkan_timeline *t, uint64_t value,
                                 int32_t *out_reached);

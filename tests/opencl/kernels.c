@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every kernel of the device code in each of its dtypes, from calls that are hardly larger than what chooses the kernel. Results
- * and gradients are those of the CPU plugin. kernels.py runs this program where each access of a kernel is checked.
+ * and gradients are those of the CPU plugin. oclgrind.py runs this program where each access of a kernel is checked.
  */
 #include <criterion/criterion.h>
 #include <math.h>

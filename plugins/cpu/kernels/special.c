@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gamma function's relatives, in float64 for all floats. They are seldom hot, so each is written once,
+ * The gamma function's relatives, in float64 for all floats. They are rarely hot, so each is written once,
  * for accuracy: by series, asymptotic expansions or continued fractions (Abramowitz and Stegun, "Handbook of
  * Mathematical Functions", 1964; DLMF) in long double, and in wide numbers (wide.h) where that is not enough.
  * Values at poles and infinities are ATen's.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connectionist temporal classification (A. Graves et al., 2006) for one dtype and level. Everything is a logarithm; a
- * state follows itself, the state before it, and the one before that if their labels differ and it is no blank.
+ * state follows itself, the state before it, and, unless it is the blank, the one before that if their labels differ.
  */
 #include "ctc_loss.h"
 #include "nn/words.h"
