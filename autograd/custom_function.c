@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes
- * part in autograd, the call becomes a node, which owns what was saved and calls destroy when it is
- * destroyed.
+ * Functions with a gradient of their own, written in a program. `forward` runs unrecorded. If an input takes
+ * part in autograd, the call becomes a node, which owns what was saved and calls `destroy` at its end.
  */
 #include "autograd/anomaly.h"
 #include "autograd/record.h"

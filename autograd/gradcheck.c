@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finite differences against the analytic gradient. For a real loss L = Re(conj(v) . y) the gradient by the
- * conjugate Wirtinger convention is dL/dRe(x) + i dL/dIm(x); v runs over the units of each output, and over i
+ * conjugate Wirtinger convention is dL/dRe(x) + i dL/dIm(x). v runs over the units of each output, and over i
  * times them where it is complex, so every entry of the Jacobian is compared. Second derivatives: the same of
  * the gradient as a function.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks with which a program stores something else in place of the tensors that forward saves (a compressed copy, a file, what
- * is needed to compute them again), and the pairs that the library offers: copies on the host, and copies.
+ * Hooks with which a program stores something else in place of the tensors that forward saves: a compressed copy, a file, what
+ * is needed to compute them again. The library offers two pairs: copies on the host, and copies on the device.
  */
 #include "autograd/saved_tensor.h"
 

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caching allocator's own structures, shared by its files: allocator.c (handing out and freeing, streams),
- * allocator_shortage.c (running out of memory), allocator_pool.c (allocations and free lists), allocator_expandable.c
- * (allocations that grow), allocator_cache.c (small blocks of host devices), allocator_uncached.c (blocks without a
- * cache), allocator_user.c (a user's allocator), allocator_stats.c (the public functions).
+ * The caching allocator's own structures, shared by its files:
+ *
+ *   allocator.c             handing out and freeing, streams
+ *   allocator_cache.c       small blocks of host devices
+ *   allocator_expandable.c  allocations that grow
+ *   allocator_history.c     the recorded events
+ *   allocator_options.c     options
+ *   allocator_pool.c        allocations and free lists
+ *   allocator_shortage.c    running out of memory
+ *   allocator_snapshot.c    snapshots
+ *   allocator_stats.c       the public functions
+ *   allocator_uncached.c    blocks without a cache
+ *   allocator_user.c        a user's allocator
  *
  * A device that pins memory of the host has a second allocator for it (pinned.c). The host uses such memory as soon as
  * it gets it, so a block of it waits for every stream that used it.

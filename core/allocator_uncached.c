@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that the caching allocator does not cache: those of a plugin's own allocator or of the user's, memory that
- * processes share and, with the option no_cache or where a sanitizer watches each block, one request to the plugin per
- * block.
+ * Blocks that the caching allocator does not cache: those of a plugin's own allocator or of the user's, and memory that
+ * processes share. With the option no_cache, or where a sanitizer watches each block, each block is a request to the plugin.
  */
 #include "core/allocator.h"
 

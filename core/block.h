@@ -10,10 +10,10 @@
  *   block     has one owner, a storage or a kernel's workspace, which frees it
  *
  * Each of the three can live alone. A small tensor on the CPU, the common case, is one struct instead, so
- * that a call asks for memory once: a block of the cache (allocator_cache.c) contains a storage
+ * that a call asks for memory once. A block of the cache (allocator_cache.c) contains a storage
  * (TNI_STORAGE_EMBEDDED) and a tensor (TNI_EMBEDDED), filled in when the block is made. Four rules tie them:
  *
- * 1. While a block is in the cache, its storage and tensor are "as made": they show the whole block, and an
+ * 1. While a block is in the cache, its storage and tensor are "as made", which show the whole block. An
  *    owner writes only the few fields that differ between owners (tni_storage_start; new_embedded in
  *    tensor.c).
  * 2. An embedded tensor holds a reference to the storage in its block until it ends, even if it shows another

@@ -2,8 +2,8 @@
 /*
  * Copies of bytes between host memory and devices, and between devices. Each comes after the work of the current
  * stream. The host waits for a copy, unless the program allows it not to (`non_blocking`) and the memory of the host
- * stays where it is: pinned memory does, and what is written to a device from other memory is first copied into
- * pinned memory (staged).
+ * stays where it is, as pinned memory does. What is written to a device from other memory is first copied into pinned
+ * memory (staged).
  */
 #include <string.h>
 #include "core/allocator.h"

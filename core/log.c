@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines. They go to the context's sink. A context without one is silent, unless the environment asks for
- * lines: with TENON_LOG=LEVEL, or by asking for a layer that reports something (TENON_VALIDATE, TENON_RECORD,
- * TENON_INJECT, TENON_DEBUG, TENON_TRACE). Then they go to standard error.
+ * Log lines. They go to the context's sink. A context without one is silent, unless the environment requests lines
+ * (TENON_LOG), or something that reports: TENON_VALIDATE, TENON_RECORD, TENON_INJECT, TENON_DEBUG, TENON_TRACE. Then they
+ * go to standard error.
  */
 #include "core/log.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host memory for the library's own objects. Small blocks (up to TNI_SMALL_BYTES) are cached per thread in a
- * magazine of the context, so that making and dropping a tensor costs no lock; all come from the user's
- * allocator in the end and go back to it when the context is destroyed.
+ * magazine of the context, so that making and dropping a tensor costs no lock. All of them come from the user's
+ * allocator and go back to it when the context is destroyed.
  */
 #ifndef TNI_CORE_MEMORY_H
 #define TNI_CORE_MEMORY_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles (tenon/profile.h) inside the library. What happens is told to profile.c by those to whom it happens:
- * calls by an observer (dispatcher/profile.c), nodes of a backward pass by the engine, device work by whoever
- * queues it, changes of memory by the allocator. All of them look at tni_is_profiled first, which is one flag.
+ * Profiles (tenon/profile.h) inside the library. An observer (dispatcher/profile.c) tells profile.c of calls, the engine
+ * of nodes of a backward pass, whoever queues device work of that, and the allocator of changes of memory. All of them
+ * look at tni_is_profiled first, which is one flag.
  *
  * Each thread writes to a struct of its own, under that struct's lock, which is free except when a profile ends.
  * These structs stay until the context ends, so that a thread may keep a pointer to its own. tn_profile_end takes

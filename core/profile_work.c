@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device work in a profile. Each piece of work stands between two events with timing. The time of an event is
- * known relative to the first event of its device, and that one's time on the host's clock when the profile ends:
- * the device has then been waited for, so that its last event and the host's clock are read at the same moment. Of
+ * known relative to the first event of its device, and that one's time on the host's clock when the profile ends.
+ * The device has then been waited for, so its last event and the host's clock are read at the same moment. Of
  * devices whose vendor records what runs (profile_activity.c), all work is kept until then.
  */
 #include "core/graph.h"

@@ -2,9 +2,9 @@
 /*
  * Tensors: making, viewing, releasing, and the public queries. A tensor is one block of small memory with
  * room for TNI_INLINE_RANK dimensions; higher ranks take a second one. The header of a small result is part
- * of the block that the allocator keeps for its storage (TNI_EMBEDDED), so that a call asks for memory once;
- * it holds that storage until it goes, whatever storage it is given later. What a tensor's gradient hangs on
- * it is dropped through the hooks that the autograd room registers.
+ * of the block that the allocator keeps for its storage (TNI_EMBEDDED), so that a call asks for memory once.
+ * Such a header holds that storage until it goes, whatever storage it is given later. What autograd hangs on a
+ * tensor is dropped through the hooks that the autograd room registers.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -108,7 +108,7 @@ static __attribute__((noinline)) int32_t refuse_unusable(const tni_frame *f)
                      f->op->schema->args[i].name, i + 1, why);
 }
 
-/* The layers that the call passes: those for every call; trace and autocast where they are on; autograd if the
+/* The layers that the call passes: those for every call, and trace and autocast where they are on. Autograd if the
  * call is recorded, makes a view of a tensor that requires a gradient, or may write to an inference tensor. */
 static inline uint32_t wanted_layers(tni_frame *f, const tni_registry *r, const tni_op *op, uint32_t state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tenon doctor: the search path, every candidate with its state and reason, what loaded plugins say of
- * themselves, the devices, and what is configured but does not work: a plugin that fails, a kernel row of an
+ * themselves, the devices, and what is configured but does not work. That is a plugin that fails, a kernel row of an
  * operator that does not exist, or a device or plugin that a variable names and that does not exist. Absent
  * hardware is not a fault, nor is a plugin that is switched off.
  */

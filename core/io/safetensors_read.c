@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading safetensors files. Opening checks the whole header: its length, that it is the JSON the format
- * allows and nothing more, each dtype, shape and range, that the ranges follow each other without holes or
+ * allows and nothing more, each dtype, shape and range. The ranges must follow each other without holes or
  * overlaps and end where the file ends. Data are read, so that a file that shrinks later is an error and not a signal;
  * only tn_safetensors_map maps them.
  */

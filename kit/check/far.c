@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tier 1, far elements: a tensor whose second row lies 4 GiB behind its first, or one that begins 4 GiB behind the
- * beginning of its storage, so that neither the offset of an element in bytes nor, with elements of one byte, its
- * number fits into 32 bits. The results are compared with those of the same elements side by side. Only a few pages of
+ * beginning of its storage. So the offset of an element in bytes does not fit into 32 bits, nor, with elements of one byte,
+ * its number. The results are compared with those of the same elements side by side. Only a few pages of
  * the memory are used; devices with too little of it are passed over.
  */
 #include "sources.h"

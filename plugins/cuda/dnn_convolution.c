@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions by cuDNN's graph API, if it is installed. A pass is a graph of one operation. Of what some versions compute wrong,
- * nothing is given to them.
+ * Convolutions by cuDNN's graph API, if it is installed. A pass is a graph of one operation. A version does not get the
+ * convolutions that it computes wrong.
  */
 #include "dnn.h"
 

@@ -3,7 +3,8 @@
  * What the files of the Vulkan driver share. A stream encodes commands into a batch, which is committed when it is
  * full or when somebody waits for it, asks for it, or records an event. All batches go to one queue of the device, in an
  * order in which no batch waits for a later one. device.c has devices and the table of the driver, queue.c batches,
- * events and callbacks, memory.c memory and copies, program.c pipelines and launches, shader.c the code of pipelines.
+ * events and callbacks, timeline.c how far streams are, memory.c memory and copies, program.c pipelines and launches,
+ * shader.c the code of pipelines.
  *
  * `lock` of a device guards all of its state; it is never held while something waits for the device.
  */
@@ -198,7 +199,7 @@ uint64_t vulkan_watermark(const vulkan_device *d, int32_t is_high);
 /* device.c: records the error of a call that Vulkan refused; TN_OK for VK_SUCCESS. */
 int32_t vulkan_check(vulkan_device *d, VkResult result, const char *what);
 int32_t vulkan_status(void *device);
-/* The family of queues for a device, or -1: one that only computes is not in the way of the screen. */
+/* The family of queues for a device, or -1: one that only computes does not delay the screen. */
 int32_t vulkan_choose_family(const VkQueueFamilyProperties *families, uint32_t n);
 /* Finds the types of memory that buffers may lie in. */
 int32_t vulkan_choose_memory(vulkan_device *d);
