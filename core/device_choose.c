@@ -149,8 +149,11 @@ tn_device tn_device_at(tn_context *ctx, int32_t i)
     if (tni_context_check(ctx)) return TN_DEVICE_MISSING;
     rank_devices(ctx, &r);
     if (i >= 0 && (uint32_t)i < r.count) return r.devices[i]->id;
-    tni_error(TN_E_INDEX, "device_at: argument 'i': there is no such device (got %d, expected 0 to %lld)", i,
-              (long long)r.count - 1);
+    if (r.count)
+        tni_error(TN_E_INDEX, "device_at: argument 'i': there is no such device (got %d, expected 0 to %u)",
+                  i, r.count - 1);
+    else
+        tni_error(TN_E_INDEX, "device_at: argument 'i': there are no devices (got %d)", i);
     return TN_DEVICE_MISSING;
 }
 

@@ -461,6 +461,8 @@ Test(refusals, rank_of_devices_of_one_class)
     cr_assert_eq(tn_device_choose(own, NULL, NULL),
                  TN_DEVICE_MISSING | TN_DEVICE(tn_intern(own, "best"), -1));
     expect_last(TN_E_DEVICE, "no device to choose: no device; none: no card");
+    cr_assert_eq(tn_device_at(own, 0), TN_DEVICE_MISSING);
+    expect_last(TN_E_INDEX, "device_at: argument 'i': there are no devices (got 0)");
     d = fake_driver(&later);
     d.device.facts = facts_of_a_later_class;
     cr_assert_eq(tni_device_type_add(own, &d), TN_OK);
