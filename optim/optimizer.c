@@ -129,6 +129,7 @@ static tn_optimizer_options inherited(const tn_optimizer_options *options, const
     for (int i = 0; i < 3; i++)
         if ((&all.ns_a)[i] == TN_NOT_GIVEN) (&all.ns_a)[i] = (&from->ns_a)[i];
     if (!all.ns_steps) all.ns_steps = from->ns_steps;
+    if (!all.adjust_lr) all.adjust_lr = from->adjust_lr;
     if (all.max_iter == TN_NONE) all.max_iter = from->max_iter;
     if (all.history_size == TN_NONE) all.history_size = from->history_size;
     if (all.tolerance_grad == TN_NOT_GIVEN) all.tolerance_grad = from->tolerance_grad;

@@ -2,7 +2,7 @@
 /*
  * The state of an optimiser as a list of tensors, to files and back: "parameter.state" for each part of a
  * parameter's state, "parameter.#" its float64 numbers {step, numbers}, "#group0" the options of a group that
- * are numbers, "#kind" the name of the optimiser's kind as bytes.
+ * are doubles or flags, "#kind" the name of the optimiser's kind as bytes.
  */
 #include "optimizer.h"
 
@@ -14,7 +14,7 @@
 #define KIND          "#kind"
 #define GROUP_NUMBERS 31
 
-/* The options that are numbers, in a fixed order. */
+/* The options that are saved, in a fixed order. */
 static void group_numbers(tn_optimizer_options *o, double *values, int32_t write)
 {
     double *const fields[] = {&o->lr,

@@ -571,6 +571,15 @@ Test(trajectories, muon)
     }
 }
 
+Test(trajectories, a_group_of_muon_has_the_options_of_the_first)
+{
+    tn_tensor *other = tn_clone(s, recorded("start.0")), *p = tn_clone(s, recorded("start.0"));
+    tn_optimizer *o = tn_muon_create_of(ctx, TN_TENSORS(other), .lr = 0.1, .weight_decay = 0.3, .nesterov = 0,
+                                        .ns_steps = 4, .adjust_lr = "match_rms_adamw");
+    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(p)), TN_OK);
+    follow_muon("muon_rms", o, p);
+}
+
 Test(trajectories, what_muon_and_sparseadam_refuse)
 {
     tn_module *m = tn_module_create(ctx, "m", NULL);

@@ -77,8 +77,8 @@ typedef struct tn_optimizer_options {
     const char *line_search TN_OPTION(); /* lbfgs: NULL, or "strong_wolfe" */
     /* weight_decay is for the parameters for which this returns 1; NULL: all */
     int32_t (*decay_if)(const tn_tensor *parameter) TN_OPTION();
-    /* muon: the polynomial and the number of its Newton-Schulz steps, and how the rate follows the sizes of a matrix: NULL
-     * or "original", or "match_rms_adamw" */
+    /* muon: the polynomial and the number of its Newton-Schulz steps (0: 5), and how the rate follows the sizes of a matrix:
+     * NULL or "original", or "match_rms_adamw". Texts of options are not copied: they must live as long as the optimiser. */
     double ns_a TN_OPTION(TN_NOT_GIVEN), ns_b TN_OPTION(TN_NOT_GIVEN), ns_c TN_OPTION(TN_NOT_GIVEN);
     int64_t ns_steps TN_OPTION();
     const char *adjust_lr TN_OPTION();
@@ -104,7 +104,7 @@ TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors paramete
                                             const tn_optimizer_options *options);
 /*
  * One more group, with options of its own: tn_optimizer_add_group(o, TN_TENSORS(w), .lr = 0.01). What is not given
- * (TN_NOT_GIVEN; -1 in flags) is that of the first group, but for decay_if. TN_E_EXISTS for a parameter that is in a group already.
+ * (TN_NOT_GIVEN; -1 in flags; NULL) is that of the first group, but for decay_if. TN_E_EXISTS for a parameter that is in a group already.
  */
 TN_API int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
                                            const tn_optimizer_options *options);
@@ -325,9 +325,10 @@ TN_API tn_optimizer_options *tn_optimizer_group(tn_optimizer *o, uint32_t group)
 /* A part of a parameter's state ("exp_avg", "momentum_buffer", "step", ...); NULL if there is none. Borrowed. */
 TN_API tn_tensor *tn_optimizer_state(const tn_optimizer *o, const tn_tensor *parameter, const char *name);
 
-/* States and options to a safetensors file and back; a run goes on from them bit for bit. Loading requires the same
- * kind, parameters of the same names and sizes, and as many groups; states are cast to the parameter's dtype. An error
- * names what differs, and nothing is changed. */
+/* States, and options that are a double or a flag, to a safetensors file and back; a run goes on from them bit for bit. The
+ * program sets its other options again (decay_if, fused, ns_steps, adjust_lr). Loading requires the same kind, parameters of
+ * the same names and sizes, and as many groups; states are cast to the parameter's dtype. An error names what differs, and
+ * nothing is changed. TN_E_UNSUPPORTED for lbfgs. */
 TN_API int32_t tn_optimizer_save(const tn_optimizer *o, const char *path);
 TN_API int32_t tn_optimizer_load(tn_optimizer *o, const char *path);
 /* The same as tensors in memory, and from them: they are copied. The list belongs to the scope. */
