@@ -62,7 +62,8 @@ static int32_t read_number(reader *r, const char *text, const char *end, int64_t
     if (length && !r->is_whole) real = strtod_l(field, &stop, r->plain);
     if (length && (stop == field || *stop || is_space(r, *field)))
         return fail(r, TN_E_CORRUPT, column, r->is_whole ? "not an integer:" : "not a number:", text, length);
-    if (r->is_whole && errno) return fail(r, TN_E_CORRUPT, column, "more than 64 bits:", text, length);
+    if (r->is_whole && errno)
+        return fail(r, TN_E_CORRUPT, column, "not in the range of int64:", text, length);
     memcpy(out, r->is_whole ? (void *)&whole : (void *)&real, 8);
     return TN_OK;
 }

@@ -234,7 +234,7 @@ Test(csv, errors_name_line_and_column)
     CSV("1,\n", .dtype = TN_INT64);
     expect_error(s, "an integer is missing");
     CSV("99999999999999999999\n", .dtype = TN_INT64);
-    expect_error(s, "more than 64 bits");
+    expect_error(s, "not in the range of int64");
     CSV("1,2\n", .columns = TN_INTS(2));
     expect_error(s, "there is no column 2 (the file has 2)");
     CSV("1,2\n\0", .dtype = 0);

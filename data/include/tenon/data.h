@@ -42,7 +42,8 @@ TN_API int32_t tn_npy_save(tn_scope *s, const char *path, tn_tensor *t);
 
 /*
  * Lines of numbers: [lines, columns]. Empty lines are left out, spaces around a number too, and an empty
- * field is NaN. Numbers may stand in double quotes. An error names line and column.
+ * field is NaN (an error for integers, which are read as int64). Numbers may stand in double quotes. An
+ * error names the line, from 1 on, and the column, from 0 on.
  */
 typedef struct tn_csv_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_csv_options));
@@ -63,10 +64,10 @@ TN_API TN_SCOPED tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *
 #endif
 
 /*
- * Elements as they are in memory, from byte `offset` of the file on. The first size may be -1: what the file
- * has room for. The tensor stands over the pages of the file, which are read when they are touched. Writing
- * to it does not change the file, which must not be made shorter while the tensor lives (a read past its end
- * raises SIGBUS).
+ * Elements as they are in memory, from byte `offset` of the file on, a multiple of an element's bytes; no
+ * bool. The first size may be -1: as many rows as the rest of the file is, which must have no part of one. The
+ * tensor stands over the pages of the file, which are read when they are touched. Writing to it does not
+ * change the file, which must not be made shorter while the tensor lives (a read past its end raises SIGBUS).
  */
 TN_API TN_SCOPED tn_tensor *tn_raw_map(tn_scope *s, const char *path, tn_dtype dtype, tn_ints sizes,
                                        int64_t offset);

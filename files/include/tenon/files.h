@@ -77,17 +77,18 @@ TN_API TN_SCOPED tn_tensor *tn_file_get(tn_scope *s, tn_file *file, const char *
 TN_API TN_SCOPED tn_tensor *tn_file_map(tn_scope *s, tn_file *file, const char *name);
 /* All of them, as tn_file_map gives them; those of a file of PyTorch as tn_pt_tensors does. The list belongs to the scope. */
 TN_API tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *file);
-/* The same on a device, where it is not the CPU as copies. */
+/* The same on a device (0: the CPU), where it is not the CPU as copies. */
 TN_API tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *file, tn_device device);
 /* The tensors of a file of any kind, on the scope's default device, by one call: tn_file_load(s, "gpt2.safetensors"). On the CPU
  * they stand over the file's pages where the format allows. */
 TN_API tn_named_tensors tn_file_load(tn_scope *s, const char *path);
 
 /*
- * Writes tensors as a sharded checkpoint: folder/model-00001-of-00003.safetensors, ..., each of at most
- * `most_bytes` (or of one tensor). The file folder/model.safetensors.index.json says where each tensor is.
- * What fits into one file becomes folder/model.safetensors. The folder is made if it is not there. All shards
- * are written beside the old ones before the first of them is replaced, and the index is replaced last.
+ * Writes tensors as a sharded checkpoint: folder/model-00001-of-00003.safetensors, ..., each with tensors of at
+ * most `most_bytes` (or one tensor). The file folder/model.safetensors.index.json says where each tensor is.
+ * What fits into one file becomes folder/model.safetensors. The folder is made if it is not there, but none
+ * above it. All shards are written beside the old ones before the first of them is replaced, and the index is
+ * replaced last. Shards of a checkpoint with another number of them stay.
  */
 TN_API int32_t tn_shards_save(tn_scope *s, const char *folder, tn_named_tensors tensors, uint64_t most_bytes);
 

@@ -237,9 +237,9 @@ TN_API void tn_module_train(tn_module *m, int32_t on);
 TN_API int32_t tn_module_is_training(const tn_module *m);
 TN_API int32_t tn_module_set_requires_grad(tn_module *m, int32_t on);
 TN_API void tn_module_zero_grad(tn_module *m);
-/* Moves all tensors to a device (0: stay) and all floating-point ones to a dtype (0: keep). Layers that are added to a
- * root later start there, too. The moved tensors are new ones without gradients; optimisers and averages of the module
- * take them, and move their states, at their next step. Only floating-point and complex dtypes. */
+/* Moves all tensors to a device (0: stay), and those that are floating-point or complex to such a dtype (0: keep). Layers
+ * that are added to a root later start there, too. The moved tensors are new ones without gradients; optimisers and
+ * averages of the module take them, and move their states, at their next step. */
 TN_API int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype);
 /* Calls `function` for each module below m, children before parents, m last. */
 TN_API void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user);
@@ -315,7 +315,7 @@ TN_API int32_t tn_weight_norm(tn_module *m, const char *parameter, int64_t dim);
  * in training mode. `dim` is that of the outputs (0, and 1 for transposed convolutions). */
 TN_API int32_t tn_spectral_norm(tn_module *m, const char *parameter, int64_t iterations, int64_t dim);
 /* Orthogonal columns or rows (Lezcano-Casado 2019). map "matrix_exp", "cayley" or "householder"; NULL: "matrix_exp" for
- * square matrices, else "householder". It begins with the orthogonal matrix near the present one. */
+ * square and complex matrices, else "householder". It begins with the orthogonal matrix near the present one. */
 TN_API int32_t tn_orthogonal(tn_module *m, const char *parameter, TN_NULLABLE const char *map);
 
 /*
@@ -401,7 +401,8 @@ TN_API tn_tensor *tn_init_orthogonal(tn_scope *s, tn_tensor *t, double gain, tn_
 /* Martens 2010: a share of each column is 0. */
 TN_API tn_tensor *tn_init_sparse(tn_scope *s, tn_tensor *t, double sparsity, double std,
                                  tn_generator *generator);
-/* "linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" (with its slope), "selu". 0 for an unknown name. */
+/* "linear", "conv1d" to "conv3d", "conv_transpose1d" to "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu" (with its
+ * slope), "selu". 0 for an unknown name. */
 TN_API double tn_init_gain(const char *nonlinearity, double slope);
 
 /* ---- Places -------------------------------------------------------------------------------------------- */

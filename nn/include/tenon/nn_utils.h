@@ -67,8 +67,8 @@ TN_API int32_t tn_convert_sync_batchnorm(tn_module *m, TN_NULLABLE tn_communicat
 
 /* The input of the next batch, made in s, or NULL when there are no more. */
 typedef TN_NULLABLE tn_tensor *(*tn_next_input)(void *user, tn_scope *s);
-/* The statistics of batch norms below m anew, as means over all batches: for averaged parameters (torch.optim.swa_utils). m runs in
- * training mode, without recording, and is then as it was. An error of a batch or of `next` ends it; returns a status. */
+/* The statistics of batch norms below m anew, as means over all batches: for averaged parameters (torch.optim.swa_utils). The whole
+ * tree runs in training mode, without recording, and has m's mode then. An error of a batch or of `next` ends it; returns a status. */
 TN_API int32_t tn_update_bn(tn_scope *s, tn_module *m, tn_next_input next, void *user);
 
 /* ---- Functions ----------------------------------------------------------------------------------------- */

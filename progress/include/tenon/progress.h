@@ -117,7 +117,7 @@ TN_API int32_t tn_plot_svg_with(const char *path, tn_series_list series,
  */
 typedef struct tn_events tn_events;
 
-/* Makes the folder if it is not there, and in it a new file. */
+/* Makes the folder if it is not there, but none above it, and in it a new file. */
 TN_API int32_t tn_events_create(const char *folder, TN_OUT TN_GIVES tn_events **out);
 TN_API int32_t tn_events_scalar(tn_events *e, const char *tag, int64_t step, double value);
 /* How the finite elements of a real tensor are spread, in 64 steps from the least to the greatest. Fails the scope, too. */
