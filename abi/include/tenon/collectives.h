@@ -67,27 +67,27 @@ TN_API int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_d
                                        uint32_t reduction) TN_ANY_THREAD;
 
 /*
- * The calls. `tensors`, `outs` and `inputs` have `count` contiguous tensors, one for each rank, on its
- * device. All have one dtype, and the tensors of one list have one shape. Results are written in place and
+ * The calls. `tensors`, `outs` and `inputs` have `count` contiguous tensors, one for each rank of this process,
+ * on its device. All have one dtype, and the tensors of one list have one shape. Results are written in place and
  * autograd does not record them: a tensor that requires a gradient is refused while recording is on, and
  * backward refuses saved tensors that were written. The work is queued on the streams that are current on
  * this thread, one for each device; the memory of the tensors is kept until it is done. All return a
  * status.
  */
-/* Each tensor becomes the reduction (TN_REDUCE_...) of all. */
+/* Each tensor becomes the reduction (TN_REDUCE_...) of those of all ranks. */
 TN_API int32_t tn_communicator_all_reduce(tn_communicator *communicator, tn_tensor *const *tensors,
                                           uint32_t count, uint32_t reduction) TN_ANY_THREAD;
 /* Each tensor becomes that of rank `root`. */
 TN_API int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *const *tensors,
                                          uint32_t count, uint32_t root) TN_ANY_THREAD;
-/* Each tensor of `outs` becomes all inputs, concatenated; it has `count` times the elements of an input. */
+/* Each tensor of `outs` becomes the inputs of all ranks, concatenated. */
 TN_API int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *const *outs,
                                           tn_tensor *const *inputs, uint32_t count) TN_ANY_THREAD;
-/* Each input has `count` parts, as large as an out each; outs[i] becomes the reduction of all i-th parts. */
+/* Each input has a part for each rank, as large as an out; the out of rank i becomes the reduction of all i-th parts. */
 TN_API int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor *const *outs,
                                               tn_tensor *const *inputs, uint32_t count,
                                               uint32_t reduction) TN_ANY_THREAD;
-/* Each input and out has one part for each rank: part j of outs[i] becomes part i of inputs[j]. */
+/* Each input and out has one part for each rank: part j of the out of rank i becomes part i of the input of rank j. */
 TN_API int32_t tn_communicator_all_to_all(tn_communicator *communicator, tn_tensor *const *outs,
                                           tn_tensor *const *inputs, uint32_t count) TN_ANY_THREAD;
 /*

@@ -128,6 +128,10 @@ TN_API const char *tn_interned(tn_context *ctx, uint32_t id) TN_ANY_THREAD;
 
 #define TN_SCOPE_AUTOCAST_NO_CACHE 1u /* flags: do not keep casts of parameters */
 
+/*
+ * Options hold for the thread, so for calls on any of its scopes, until the scope closes. Then those from before it hold
+ * again: scopes with options close in the reverse order.
+ */
 typedef struct tn_scope_options {
     uint32_t size;
     uint32_t grad_mode;        /* TN_GRAD_... */
