@@ -126,9 +126,11 @@ static double tick_step(const axis *a)
 static void put_ticks(const plot *p, const axis *a)
 {
     int32_t is_x = a == &p->x;
-    double step = tick_step(a);
-    for (double i = ceil(a->least / step - 1e-9); i * step <= a->most + step * 1e-9; i++) {
-        double v = i * step == 0 ? 0 : i * step;
+    double step = tick_step(a), first = ceil(a->least / step - 1e-9);
+    /* Counted from 0: where values differ by a rounding error, `first` is so large that adding 1 may not change it. */
+    for (double k = 0; k <= (a->most - a->least) / step + 1; k++) {
+        double v = (first + k) * step == 0 ? 0 : (first + k) * step;
+        if (v > a->most + step * 1e-9) break;
         char text[32];
         snprintf(text, sizeof text, "%.4g", a->is_log ? pow(10, v) : v);
         if (is_x) {

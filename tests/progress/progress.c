@@ -124,6 +124,18 @@ Test(progress, a_curve_stands_where_its_values_say)
     unlink("plain.svg");
 }
 
+/* Doubles near 0.1 are 1.4e-17 apart, and those near 1e17 are 16 apart. */
+Test(progress, values_that_differ_by_a_rounding_error_have_an_end)
+{
+    const double y[] = {0.1, 0.1, 0.10000000000000002}, x[] = {1e17, 1e17 + 16, 1e17 + 32};
+    cr_assert_eq(tn_plot_svg("close.svg", TN_SERIES({.x = x, .y = y, .count = 3})), TN_OK);
+    const char *text = read_file("close.svg");
+    cr_assert(strstr(text, "d='M70.0 394.0 430.0 394.0 790.0 34.0'"), "%s", text);
+    cr_assert(count_of(text, "<text") <= 32, "%s", text);
+    cr_assert(strstr(text, "</svg>\n"));
+    unlink("close.svg");
+}
+
 Test(progress, gaps_and_logarithms)
 {
     const double y[] = {1, NAN, 100, INFINITY, 10, 0, 1};
