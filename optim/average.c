@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Averages of parameters, and scaling of gradients. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,14 +194,54 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
 
 /* ---- Scaling --------------------------------------------------------------------------------------------- */
 
+/* An optimiser whose gradients were divided by the present scale. */
+typedef struct divided {
+    const tn_optimizer *optimizer; /* compared only */
+    int32_t found;                 /* a gradient is not finite */
+    int32_t has_stepped;
+} divided;
+
 struct tn_grad_scaler {
     tn_context *ctx;
     double scale, growth, backoff;
-    int64_t interval, good;       /* steps since the last overflow */
-    const tn_optimizer *unscaled; /* whose gradients are divided already */
-    int32_t found;
+    int64_t interval, good; /* good: steps since the last overflow */
+    divided *list;          /* since the scale was adapted */
+    uint32_t count, room;
     handle_mark mark;
 };
+
+static divided *find_divided(const tn_grad_scaler *g, const tn_optimizer *o)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->list[i].optimizer == o) return &g->list[i];
+    return NULL;
+}
+
+/* Scale and good steps once all steps of this scale are over, which count as one. */
+static tn_grad_scaler_state adapted(const tn_grad_scaler *g)
+{
+    tn_grad_scaler_state to = {.scale = g->scale, .good = g->good};
+    int32_t has_stepped = 0, found = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        has_stepped |= g->list[i].has_stepped;
+        found |= g->list[i].found;
+    }
+    if (!has_stepped) return to;
+    to.good = found ? 0 : to.good + 1;
+    if (found) to.scale *= g->backoff;
+    if (to.good < g->interval) return to;
+    to.good = 0;
+    if (isfinite((float)(to.scale * g->growth)))
+        to.scale *= g->growth; /* gradients are multiplied in float32 */
+    return to;
+}
+
+static void begin_scale(tn_grad_scaler *g, tn_grad_scaler_state state)
+{
+    g->scale = state.scale;
+    g->good = state.good;
+    g->count = 0;
+}
 
 tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_options *options)
 {
@@ -220,19 +261,24 @@ tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_opti
 
 void tn_grad_scaler_destroy(tn_grad_scaler *g)
 {
-    if (g && handle_end(&g->mark, "grad scaler", __builtin_return_address(0))) handle_free(g);
+    if (!g || !handle_end(&g->mark, "grad scaler", __builtin_return_address(0))) return;
+    free(g->list);
+    g->list = NULL;
+    g->count = g->room = 0;
+    handle_free(g);
 }
 
 double tn_grad_scaler_get_scale(const tn_grad_scaler *g)
 {
-    return g ? g->scale : 0;
+    return g ? adapted(g).scale : 0;
 }
 
 void tn_grad_scaler_get_state(const tn_grad_scaler *g, tn_grad_scaler_state *out)
 {
     if (!g || !out || out->size < sizeof *out) return;
-    out->scale = g->scale;
-    out->good = g->good;
+    const tn_grad_scaler_state now = adapted(g);
+    out->scale = now.scale;
+    out->good = now.good;
 }
 
 int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *state)
@@ -240,34 +286,28 @@ int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *
     if (!g || !state || state->size < sizeof *state || !(state->scale > 0) || state->good < 0)
         return tn_scope_fail(NULL, TN_E_ARGUMENT,
                              "grad_scaler: argument 'g' or 'state': it is NULL, or not a state");
-    g->scale = state->scale;
-    g->good = state->good;
+    begin_scale(g, *state);
     return TN_OK;
 }
 
 tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)
 {
     if (!g) return optim_fail_null(s, "tn_grad_scaler_scale: the scaler"), NULL;
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->list[i].has_stepped) begin_scale(g, adapted(g));
     return tn_mul_scalar(s, loss, g->scale);
 }
 
-/* Gradients of one device are divided by one call. */
-int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer *o)
+/* Divides gradients in place, those of one device and dtype by one call. Returns whether one of them is not finite. */
+static int32_t divide(tn_scope *s, const tn_optimizer *o, double scale)
 {
-    if (!g) return optim_fail_null(scope, "tn_grad_scaler_unscale: the scaler");
-    if (!o) return optim_fail_null(scope, "tn_grad_scaler_unscale: the optimizer");
-    tn_scope *s = optim_without_recording(scope);
-    if (!s) return tn_scope_failed(scope);
-    if (g->unscaled == o)
-        tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
-    if (!tn_scope_failed(s)) optim_follow_module(s, o);
     tn_tensor **grads = tn_scope_memory(s, (o->count + 1) * sizeof *grads);
     uint8_t *done = tn_scope_memory(s, o->count + 1u);
+    int32_t is_infinite = 0;
     for (uint32_t i = 0; grads && done && i < o->count; i++) {
         grads[i] = tn_grad_of(s, o->parameters[i].tensor);
         done[i] = !grads[i];
     }
-    g->found = 0;
     for (uint32_t i = 0; i < o->count && !tn_scope_failed(s); i++) {
         tn_tensor **list = tn_scope_memory(s, (o->count + 1) * sizeof *list);
         uint32_t n = 0;
@@ -281,18 +321,41 @@ int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer 
             list[n++] = optim_real(s, grads[k]);
         }
         tn_tensor *found = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32, .device = device);
-        tn_tensor *inverse = tn_full(s, TN_INTS(1), 1 / g->scale, .dtype = TN_FLOAT32, .device = device);
+        tn_tensor *inverse = tn_full(s, TN_INTS(1), 1 / scale, .dtype = TN_FLOAT32, .device = device);
         tn__amp_foreach_non_finite_check_and_unscale_(s, (tn_tensors){list, n}, found, inverse);
-        g->found |= tn_item_double(s, found) != 0;
+        is_infinite |= tn_item_double(s, found) != 0;
     }
-    if (!tn_scope_failed(s)) g->unscaled = o;
+    return is_infinite;
+}
+
+int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer *o)
+{
+    if (!g) return optim_fail_null(scope, "tn_grad_scaler_unscale: the scaler");
+    if (!o) return optim_fail_null(scope, "tn_grad_scaler_unscale: the optimizer");
+    tn_scope *s = optim_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
+    const divided *before = find_divided(g, o);
+    if (before && before->has_stepped)
+        begin_scale(g, adapted(g)); /* gradients of a further step, without a call of tn_grad_scaler_scale */
+    else if (before)
+        tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
+    if (!tn_scope_failed(s) && g->count == g->room) {
+        divided *larger = realloc(g->list, (2 * (size_t)g->room + 4) * sizeof *larger);
+        if (!larger) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
+        if (larger) g->list = larger;
+        if (larger) g->room = 2 * g->room + 4;
+    }
+    if (!tn_scope_failed(s)) optim_follow_module(s, o);
+    const int32_t found = tn_scope_failed(s) ? 0 : divide(s, o, g->scale);
+    if (!tn_scope_failed(s)) g->list[g->count++] = (divided){.optimizer = o, .found = found};
     return tn_scope_close(s);
 }
 
 int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, const tn_step_options *options)
 {
-    if ((!g || g->unscaled != o) && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
-    g->unscaled = NULL;
+    divided *at = g ? find_divided(g, o) : NULL;
+    if ((!at || at->has_stepped) && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
+    at = find_divided(g, o);
     tn_step_options step = {
         .options_size = sizeof step, .lr = TN_NOT_GIVEN, .lr_scale = TN_NOT_GIVEN, .has_defaults = 1};
     if (options) { /* of any size, which the step looks at */
@@ -300,14 +363,8 @@ int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, con
         step.options_size = options->options_size;
     }
     step.optimizer = o;
-    if (!g->found) tn_optimizer_step_with(s, &step);
-    if (tn_scope_failed(s)) return tn_scope_failed(s);
-    if (g->found) {
-        g->scale *= g->backoff;
-        g->good = 0;
-    } else if (++g->good == g->interval) {
-        g->scale *= g->growth;
-        g->good = 0;
-    }
-    return TN_OK;
+    if (!at->found) tn_optimizer_step_with(s, &step);
+    at->has_stepped = 1;
+    if (tn_scope_failed(s)) *at = g->list[--g->count]; /* there was no step */
+    return tn_scope_failed(s);
 }

@@ -713,6 +713,41 @@ Test(trajectories, scaler)
     tn_module_destroy(m);
 }
 
+/* As with PyTorch's scaler.update() behind both steps. */
+Test(trajectories, optimizers_that_share_a_scaler_share_its_scale)
+{
+    tn_tensor *a = VECTOR(s, 1, 0, 0), *b = VECTOR(s, 1, 0, 0);
+    tn_optimizer *first = tn_sgd_create_of(ctx, TN_TENSORS(a), .lr = 1),
+                 *second = tn_sgd_create_of(ctx, TN_TENSORS(b), .lr = 1);
+    tn_grad_scaler *g = tn_grad_scaler_create(ctx, &(tn_grad_scaler_options){.scale = 8, .interval = 1});
+    tn_backward(s, tn_grad_scaler_scale(s, g, tn_add(s, tn_sum(s, a), tn_sum(s, b))));
+    cr_assert_eq(tn_grad_scaler_unscale(s, g, first), TN_OK);
+    cr_assert_eq(tn_grad_scaler_unscale(s, g, second), TN_OK);
+    cr_assert_eq(tn_grad_scaler_step(s, g, first, NULL), TN_OK);
+    cr_assert_eq(tn_grad_scaler_step(s, g, second, NULL), TN_OK);
+    EXPECT(s, tn_detach(s, a), -1, -1);
+    EXPECT(s, tn_detach(s, b), -1, -1);
+    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 16, 0);
+    tn_optimizer_zero_grad(first);
+    tn_optimizer_zero_grad(second);
+    tn_backward(s, tn_grad_scaler_scale(s, g, tn_sum(s, b)));
+    EXPECT(s, tn_grad_of(s, b), 16, 16);
+    tn_set_grad(a, VECTOR(s, 0, INFINITY, 16));
+    cr_assert_eq(tn_grad_scaler_step(s, g, first, NULL), TN_OK);
+    cr_assert_eq(tn_grad_scaler_step(s, g, second, NULL), TN_OK);
+    EXPECT(s, tn_detach(s, a), -1, -1);
+    EXPECT(s, tn_detach(s, b), -2, -2);
+    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 8, 0);
+    tn_grad_scaler_state state = {.size = sizeof state, .scale = 0x1p127, .good = 7};
+    cr_assert_eq(tn_grad_scaler_set_state(g, &state), TN_OK);
+    tn_set_grad(a, VECTOR(s, 0, 0, 0));
+    cr_assert_eq(tn_grad_scaler_step(s, g, first, NULL), TN_OK);
+    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 0x1p127, 0, "a scale that float32 does not have");
+    tn_grad_scaler_destroy(g);
+    tn_optimizer_destroy(first);
+    tn_optimizer_destroy(second);
+}
+
 /* The optimiser trains the parameter under whichever name it has. */
 static void expect_step(tn_module *fc, tn_optimizer *o, const char *name, double expected)
 {

@@ -396,7 +396,10 @@ TN_AUTO_TYPE(tn_average, tn_average_destroy)
 
 /* ---- Scaling of gradients -----------------------------------------------------------------------------------
  * For float16: loss = tn_grad_scaler_scale(s, g, loss), backward, then tn_grad_scaler_step. This divides the
- * gradients again, leaves the step out if one is not finite, and adapts the scale.
+ * gradients again, and leaves the step out if one is not finite.
+ *
+ * The scale follows at the first call of tn_grad_scaler_scale behind a step: it is less if a gradient was not finite. So several
+ * losses and optimisers share one scale: scale all losses first, then step with each optimiser.
  */
 typedef struct tn_grad_scaler tn_grad_scaler;
 typedef struct tn_grad_scaler_options {
@@ -412,6 +415,7 @@ TN_API TN_SCOPED tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g,
 TN_API int32_t tn_grad_scaler_unscale(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o);
 TN_API int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o,
                                    TN_NULLABLE const tn_step_options *options);
+/* The scale of the next loss. */
 TN_API double tn_grad_scaler_get_scale(const tn_grad_scaler *g);
 /* What changes with steps. */
 typedef struct tn_grad_scaler_state {
