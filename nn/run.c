@@ -26,9 +26,11 @@ tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
 
 typedef struct watch {
     tn_module *module;
-    uint32_t owners;  /* the functions that use it: two, or one if no input wants a gradient */
-    int32_t is_alone; /* no input wants a gradient */
-    uint32_t count;   /* inputs of the call */
+    module_life *life; /* of the module; a graph may outlive it */
+    uint32_t
+        owners; /* the call while it runs, and the functions that use it: two, or one if no input wants a gradient */
+    int32_t is_alone;                    /* no input wants a gradient */
+    uint32_t count;                      /* inputs of the call */
     int32_t place[TN_MODULE_MAX_INPUTS]; /* of the inputs that are there */
     tn_tensor *grad_out;
 } watch;
@@ -42,6 +44,7 @@ static int32_t same(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tenso
 
 static void call_backward_hooks(const watch *w, tn_scope *s, tn_tensor **all)
 {
+    if (module_life_check(s, w->life, "backward hook")) return;
     for (uint32_t i = 0; i < w->module->hook_count; i++) {
         const tn_module_hook *h = &w->module->hooks[i].hook;
         if (h->backward) h->backward(h->user, s, w->module, w->grad_out, all, w->count);
@@ -75,6 +78,7 @@ static void forget(void *user)
     watch *w = user;
     if (--w->owners) return;
     tn_release(w->grad_out);
+    module_life_release(w->life);
     free(w);
 }
 
@@ -113,7 +117,8 @@ static tn_tensor *run_watched(tn_scope *s, tn_module *m, tn_tensors in, tn_tenso
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
         return NULL;
     }
-    *w = (watch){.module = m, .owners = 1, .count = (uint32_t)in.count, .is_alone = 1};
+    *w = (watch){
+        .module = m, .life = module_life_of(m), .owners = 1, .count = (uint32_t)in.count, .is_alone = 1};
     for (int64_t i = 0; i < in.count; i++) {
         inner[i] = in.data[i];
         if (!in.data[i]) continue;
@@ -121,15 +126,15 @@ static tn_tensor *run_watched(tn_scope *s, tn_module *m, tn_tensors in, tn_tenso
         w->place[n] = (int32_t)i;
         there[n++] = in.data[i];
     }
-    if (!w->is_alone && tn_function_apply(s, &before, w, (tn_tensors){there, n}, there, n))
-        return NULL; /* w is gone */
-    for (uint32_t i = 0; i < n; i++) inner[w->place[i]] = there[i];
+    /* A function that is not recorded ends before its call returns. */
     w->owners += !w->is_alone;
-    tn_tensor *y = run(s, m, (tn_tensors){inner, in.count}, more);
-    if (y)
-        tn_function_apply(s, &after, w, TN_TENSORS(y), &out, 1);
-    else
-        forget(w);
+    if (w->is_alone || !tn_function_apply(s, &before, w, (tn_tensors){there, n}, there, n)) {
+        for (uint32_t i = 0; i < n; i++) inner[w->place[i]] = there[i];
+        tn_tensor *y = run(s, m, (tn_tensors){inner, in.count}, more);
+        w->owners += y && !tn_scope_failed(s);
+        if (y && !tn_scope_failed(s)) tn_function_apply(s, &after, w, TN_TENSORS(y), &out, 1);
+    }
+    forget(w);
     return out;
 }
 

@@ -647,6 +647,38 @@ Test(module, a_backward_hook_without_a_gradient_of_the_input)
     cr_assert_eq(sum, 3);
 }
 
+Test(module, a_backward_hook_whose_call_is_not_recorded)
+{
+    double sum = 0;
+    tn_module *fc = tn_linear_create(net, "fc", 2, 1, .bias = 0);
+    const tn_module_hook hook = {.size = sizeof hook, .user = &sum, .backward = count_output};
+    tn_init_constant(s, tn_module_tensor(fc, "weight"), 3);
+    cr_assert_neq(tn_module_add_hook(fc, &hook), 0);
+    tn_tensor *x = VECTOR(s, 1, 1, 2);
+    for (int i = 0; i < 100; i++) {
+        tn_scope *quiet = tn_scope_open_child(
+            s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
+        EXPECT(quiet, tn_module_forward(quiet, fc, x), 9);
+        cr_assert_eq(tn_scope_close(quiet), TN_OK);
+    }
+    cr_assert_eq(sum, 0);
+}
+
+Test(module, a_backward_hook_of_a_destroyed_module_is_an_error)
+{
+    double sum = 0;
+    tn_module *gone = tn_module_create(ctx, "gone", NULL), *fc = tn_linear_create(gone, "fc", 2, 1);
+    const tn_module_hook hook = {.size = sizeof hook, .user = &sum, .backward = halve};
+    cr_assert_neq(tn_module_add_hook(fc, &hook), 0);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 2));
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_tensor *loss = tn_sum(s, tn_module_forward(s, gone, x));
+    tn_module_destroy(gone);
+    cr_assert_eq(tn_backward(s, loss), TN_E_DEAD_HANDLE);
+    expect_error(s, "backward hook: module 'gone' was destroyed");
+    cr_assert_eq(sum, 0);
+}
+
 Test(module, hooks)
 {
     tn_module *fc = tn_linear_create(net, "fc", 2, 1, .bias = 0);
