@@ -186,6 +186,49 @@ Test(fused, are_those_of_pytorch)
     cr_assert_eq(tn_fuse_linear_bn_eval(tn_module_child_at(a, 0), NULL), TN_E_ARGUMENT);
 }
 
+/* What both compute one after the other. */
+Test(fused, transposed_convolutions_of_several_groups)
+{
+    static const struct {
+        int64_t in, out, groups;
+    } kinds[] = {{4, 6, 2}, {3, 3, 3}, {2, 4, 2}};
+    for (int i = 0; i < 3; i++) {
+        tn_module *both = tn_module_add(net, NULL, NULL),
+                  *layer = tn_conv_transpose2d_create(both, "0", kinds[i].in, kinds[i].out, TN_INTS(2, 3),
+                                                      .groups = kinds[i].groups),
+                  *norm = tn_batch_norm2d_create(both, "1", kinds[i].out);
+        for (uint32_t k = 0; k < 4; k++)
+            tn_init_uniform(s, tn_detach(s, tn_module_own(norm, k)), 0.5, 2, NULL);
+        tn_module_train(both, 0);
+        tn_module_set_requires_grad(layer, 0);
+        tn_tensor *x = tn_randn(s, TN_INTS(2, kinds[i].in, 3, 3), .dtype = TN_FLOAT64),
+                  *want = tn_module_forward(s, both, x);
+        cr_assert_eq(tn_fuse_conv_bn_eval(layer, norm), TN_OK, "%s", error_of(net));
+        tn_tensor *apart = tn_abs(s, tn_sub(s, tn_module_forward(s, both, x), want));
+        cr_assert_lt(tn_item_double(s, tn_max(s, apart)), 1e-12);
+        cr_assert(!tn_requires_grad(tn_module_own(layer, 0)) && !tn_requires_grad(tn_module_own(layer, 1)));
+    }
+    expect_sound(s);
+}
+
+Test(fused, refuses_norms_that_do_not_fit)
+{
+    tn_module *layer = tn_conv1d_create(net, "conv", 2, 4, TN_INTS(1)),
+              *pruned = tn_batch_norm1d_create(net, "pruned", 4),
+              *one = tn_batch_norm1d_create(net, "one", 1);
+    tn_prune_identity(pruned, "weight");
+    tn_module_train(net, 0);
+    cr_assert_eq(tn_fuse_conv_bn_eval(layer, pruned), TN_E_ARGUMENT);
+    expect_last_error("tn_fuse_conv_bn_eval: the norm is parametrized or pruned");
+    cr_assert_eq(tn_fuse_conv_bn_eval(layer, one), TN_E_ARGUMENT);
+    expect_last_error(
+        "tn_fuse_conv_bn_eval: the norm has another number of features than the layer has outputs");
+    cr_assert_str_eq(tn_module_class_name(pruned), "BatchNorm1d");
+    cr_assert_eq(tn_module_failed(net), TN_OK);
+    tn_tensor *y = tn_module_forward(s, pruned, tn_ones(s, TN_INTS(1, 4, 3), .dtype = TN_FLOAT64));
+    cr_assert_float_eq(tn_item_double(s, tn_sum(s, y)), 12 / sqrt(1 + 1e-5), 1e-12);
+}
+
 /* ---- Chains of parametrisations ------------------------------------------------------------------------ */
 
 static tn_tensor *double_forward(tn_scope *scope, tn_module *zero, tn_tensors originals)
