@@ -289,27 +289,59 @@ static nn_slot *find_by_path(tn_module *m, const char *name)
     return nn_slot_find(tn_module_child(m, path), dot + 1);
 }
 
+/* A slot that has another tensor during a call. */
+typedef struct exchanged {
+    nn_slot *slot;
+    tn_tensor *own, *other;
+} exchanged;
+
+/* The slots that are named. Returns the status of the scope. */
+static int32_t find_named(tn_scope *s, tn_module *m, tn_named_tensors with, exchanged *out)
+{
+    for (int64_t i = 0; i < with.count; i++) {
+        nn_slot *slot = m && with.data[i].name ? find_by_path(m, with.data[i].name) : NULL;
+        if (!slot)
+            return nn_scope_fail(s, TN_E_NOT_FOUND, "functional_call: the module has no tensor '%.512s'",
+                                 with.data[i].name ? with.data[i].name : "");
+        out[i] = (exchanged){slot, slot->tensor, with.data[i].tensor};
+    }
+    return tn_scope_failed(s);
+}
+
+static uint64_t count_slots(const tn_module *m)
+{
+    uint64_t n = m->slot_count;
+    for (uint32_t i = 0; i < m->child_count; i++) n += count_slots(m->children[i]);
+    return n;
+}
+
+/* Appends the other slots of the tree that share the tensor of one of the first `named`: they get the same. Returns the count. */
+static int64_t add_shared(tn_module *m, exchanged *list, int64_t named, int64_t count)
+{
+    for (uint32_t i = 0; i < m->slot_count; i++) {
+        nn_slot *slot = &m->slots[i];
+        const exchanged *from = NULL;
+        int32_t is_named = 0;
+        for (int64_t k = 0; k < named && slot->tensor && !is_named; k++) {
+            is_named = list[k].slot == slot;
+            if (!from && list[k].own == slot->tensor) from = &list[k];
+        }
+        if (from && !is_named) list[count++] = (exchanged){slot, slot->tensor, from->other};
+    }
+    for (uint32_t i = 0; i < m->child_count; i++) count = add_shared(m->children[i], list, named, count);
+    return count;
+}
+
 tn_outputs tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in)
 {
     tn_outputs y = {NULL, {NULL}};
-    nn_slot **slots = tn_scope_memory(s, (uint64_t)(with.count + 1) * sizeof *slots);
-    tn_tensor **own = tn_scope_memory(s, (uint64_t)(with.count + 1) * sizeof *own);
-    if (!slots || !own) return y;
-    for (int64_t i = 0; i < with.count; i++) {
-        slots[i] = m && with.data[i].name ? find_by_path(m, with.data[i].name) : NULL;
-        if (slots[i]) continue;
-        char text[640];
-        snprintf(text, sizeof text, "functional_call: the module has no tensor '%s'",
-                 with.data[i].name ? with.data[i].name : "");
-        tn_scope_fail(s, TN_E_NOT_FOUND, text);
-        return y;
-    }
-    for (int64_t i = 0; i < with.count; i++) {
-        own[i] = slots[i]->tensor;
-        slots[i]->tensor = with.data[i].tensor;
-    }
+    exchanged *list =
+        tn_scope_memory(s, ((uint64_t)with.count + (m ? count_slots(m) : 0) + 1) * sizeof *list);
+    if (!list || find_named(s, m, with, list)) return y;
+    const int64_t count = m ? add_shared(m, list, with.count, with.count) : 0;
+    for (int64_t i = 0; i < count; i++) list[i].slot->tensor = list[i].other;
     y = tn_module_call(s, m, in);
-    for (int64_t i = with.count; i-- > 0;) slots[i]->tensor = own[i];
+    for (int64_t i = count; i-- > 0;) list[i].slot->tensor = list[i].own;
     return y;
 }
 

@@ -593,6 +593,26 @@ Test(module, other_tensors_for_one_call)
     expect_error(s, "no tensor 'fc.other'");
 }
 
+/* As functional_call of PyTorch with tie_weights=True, its default. */
+Test(module, other_tensors_for_parameters_that_are_shared)
+{
+    tn_module *a = tn_linear_create(net, "a", 1, 1, .bias = 0),
+              *b = tn_linear_create(net, "b", 1, 1, .bias = 0);
+    tn_init_constant(s, tn_module_tensor(a, "weight"), 2);
+    tn_module_set_tensor(b, "weight", tn_module_tensor(a, "weight"));
+    tn_tensor *three = make(s, TN_INTS(1, 1), VALUES(3), 1), *five = make(s, TN_INTS(1, 1), VALUES(5), 0),
+              *x = make(s, TN_INTS(1, 1), VALUES(1), 0);
+    tn_named_tensor with[] = {{"b.weight", three}, {"a.weight", five}};
+    tn_tensor *y = tn_module_functional_call(s, net, (tn_named_tensors){with, 1}, TN_TENSORS(x)).first;
+    EXPECT(s, tn_detach(s, y), 9);
+    cr_assert_eq(tn_backward(s, y), TN_OK);
+    EXPECT(s, tn_grad_of(s, three), 6);
+    y = tn_module_functional_call(s, net, (tn_named_tensors){with, 2}, TN_TENSORS(x)).first;
+    EXPECT(s, tn_detach(s, y), 15);
+    cr_assert_eq(tn_module_tensor(a, "weight"), tn_module_tensor(b, "weight"));
+    EXPECT(s, tn_detach(s, tn_module_forward(s, net, x)), 4);
+}
+
 /* ---- Hooks */
 
 static void twice(void *user, tn_scope *scope, tn_module *m, tn_tensor **in, uint32_t count)

@@ -229,7 +229,8 @@ static inline tn_tensor *tn_outputs_first(tn_outputs y)
 TN_API tn_outputs tn_child_call(tn_scope *s, tn_module *m, const char *name, tn_tensors in);
 /* Fails the scope unless there are `count` inputs; returns its status. For forward functions. */
 TN_API int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count);
-/* Runs m with other tensors in the places of some of its parameters and buffers. Not while other threads run m. */
+/* Runs m with other tensors in the places of some of its parameters and buffers. Those that share a tensor with one that is
+ * named get the same, unless they are named, too. Not while other threads run m. */
 TN_API tn_outputs tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in);
 
 /* Training mode, of the whole tree; on at the start. */
