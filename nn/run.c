@@ -388,7 +388,7 @@ static int64_t products_of(const tn_module *m, tn_tensors in, const tn_tensor *o
     int32_t is_transposed = !strncmp(name, "ConvTranspose", 13);
     if (!weight || tn_tensor_rank(weight) < 2 || (strcmp(name, "Linear") && strncmp(name, "Conv", 4)))
         return 0;
-    int64_t per_element = tn_tensor_numel(weight) / tn_tensor_sizes(weight)[0];
+    int64_t first = tn_tensor_sizes(weight)[0], per_element = first ? tn_tensor_numel(weight) / first : 0;
     return per_element * tn_tensor_numel(is_transposed ? in.data[0] : out);
 }
 

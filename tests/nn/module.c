@@ -784,6 +784,14 @@ Test(module, initial_values)
 
 /* ---- Summary, steps */
 
+/* A layer of no outputs has no multiply-adds. */
+Test(module, a_summary_of_empty_weights)
+{
+    tn_linear_create(net, "fc", 2, 0);
+    const char *text = tn_module_summary(s, net, TN_TENSORS(filled(TN_INTS(1, 2), 1)));
+    cr_assert(text && strstr(text, "[1, 0]") && strstr(text, "0 parameters"), "%s", text);
+}
+
 Test(module, summary)
 {
     tn_conv2d_create(net, "conv", 3, 8, TN_INTS(3), .padding = TN_INTS(1));
