@@ -126,10 +126,11 @@ static tn_tensors weights_of(tn_scope *s, const tn_module *m)
 }
 
 /* Of the thread: the layer that is called with packed sequences. */
-static _Thread_local struct {
+typedef struct packed_call {
     const tn_module *module;
     tn_packed_sequence sequence;
-} packed;
+} packed_call;
+static _Thread_local packed_call packed;
 
 tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_packed_sequence sequence, tn_tensors in)
 {
@@ -138,10 +139,10 @@ tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_packed_sequence sequence
         tn_scope_fail(s, TN_E_ARGUMENT, "tn_module_call_packed: the module is not an RNN, LSTM or GRU");
         return none;
     }
-    packed.module = m;
-    packed.sequence = sequence;
+    const packed_call outer = packed; /* a hook of a layer may run another one */
+    packed = (packed_call){m, sequence};
     const tn_outputs y = tn_module_call(s, m, in);
-    packed.module = NULL;
+    packed = outer;
     return y;
 }
 
@@ -215,6 +216,10 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     int32_t is_single = rank == 2;
     if (refuse_sizes(s, m, in, is_single ? -1 : tn_tensor_size(x, o->batch_first ? 0 : 1))) return NULL;
     if (is_single) x = tn_unsqueeze(s, x, o->batch_first ? 0 : 1);
+    if (!tn_tensor_size(x, o->batch_first ? 1 : 0))
+        return nn_scope_fail(s, TN_E_SHAPE, "%s: Expected sequence length to be larger than 0 in RNN",
+                             m->class->name),
+               NULL;
     int64_t batch = tn_tensor_size(x, o->batch_first ? 0 : 1);
     for (int64_t i = 0; i < states; i++) {
         if (!state[i])
@@ -293,8 +298,8 @@ tn_tensor *nn_recurrent_cell_forward(tn_scope *s, tn_module *m, tn_tensors in, t
                        is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
                        tn_value_tensor(tn_module_own(m, 0)),
                        tn_value_tensor(tn_module_own(m, 1)),
-                       tn_value_tensor(tn_module_own(m, 2)),
-                       tn_value_tensor(tn_module_own(m, 3))};
+                       tn_value_tensor(o->bias ? tn_module_own(m, 2) : NULL),
+                       tn_value_tensor(o->bias ? tn_module_own(m, 3) : NULL)};
     tn_value out[2] = {tn_value_none(), tn_value_none()};
     tn_scope_call(s, op, args, 6, out, is_lstm(m) ? 2 : 1);
     tn_tensor *y = tn_value_as_tensor(out[0]), *cell = tn_value_as_tensor(out[1]);

@@ -286,6 +286,23 @@ Test(prune, slices_at_random_and_identity)
 
 /* The masks are those that prune.global_unstructured of PyTorch gives for these values: the smallest of all, by size, among
  * those that are left. */
+/* The tensors that pruning adds are not biases. */
+Test(prune, cells_without_biases)
+{
+    tn_module *cells[] = {tn_rnn_cell_create(net, "rnn", 1, 1, .bias = 0),
+                          tn_lstm_cell_create(net, "lstm", 1, 1, .bias = 0),
+                          tn_gru_cell_create(net, "gru", 1, 1, .bias = 0)};
+    tn_tensor *x = tn_full(s, TN_INTS(2, 1), 0.5, .dtype = TN_FLOAT64);
+    for (int i = 0; i < 3; i++) {
+        tn_module_to(cells[i], 0, TN_FLOAT64);
+        tn_tensor *want = tn_module_forward(s, cells[i], x);
+        cr_assert_eq(tn_prune_identity(cells[i], "weight_ih"), TN_OK);
+        cr_assert_eq(tn_prune_identity(cells[i], "weight_hh"), TN_OK);
+        cr_assert_eq(distance(tn_module_forward(s, cells[i], x), want), 0);
+    }
+    expect_sound(s);
+}
+
 Test(prune, several_parameters_together)
 {
     tn_module *m = linear("a", 3, 2), *other = linear("b", 2, 2);

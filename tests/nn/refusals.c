@@ -175,6 +175,16 @@ Test(refusals, recurrent_layers_name_the_input_and_the_states)
     cr_assert_not_null(tn_module_forward(s, narrow, x, filled(TN_INTS(1, 2, 2), 0), h));
 }
 
+Test(refusals, recurrent_layers_name_a_sequence_of_no_steps)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(0, 2, 3), .dtype = TN_FLOAT64),
+              *one = tn_ones(s, TN_INTS(2, 0, 3), .dtype = TN_FLOAT64);
+    expect_failed_with(tn_module_forward(s, tn_lstm_create(net, "lstm", 3, 4), x),
+                       "LSTM: Expected sequence length to be larger than 0 in RNN");
+    expect_failed_with(tn_module_forward(s, tn_gru_create(net, "gru", 3, 4, .batch_first = 1), one),
+                       "GRU: Expected sequence length to be larger than 0 in RNN");
+}
+
 Test(refusals, recurrent_cells_name_the_input_and_the_states)
 {
     tn_module *lstm = tn_lstm_cell_create(net, "lstm", 3, 4), *gru = tn_gru_cell_create(net, "gru", 3, 4),

@@ -128,6 +128,31 @@ Test(packed, refusals)
 }
 
 /* A state for more or for fewer sequences than there are, with sequences that were sorted and that were not. */
+/* A hook that runs another layer with packed sequences. */
+static void run_other(void *user, tn_scope *scope, tn_module *m, tn_tensor **in, uint32_t count)
+{
+    tn_module *other = user;
+    (void)m;
+    (void)count;
+    const tn_packed_sequence p = tn_pack_sequence(scope, (tn_tensors){in, 1}, 1);
+    cr_assert_not_null(tn_module_call_packed(scope, other, p, NULL, NULL).h);
+}
+
+Test(packed, calls_inside_others)
+{
+    tn_module *outer = tn_gru_create(net, "outer", 3, 2), *inner = tn_gru_create(net, "inner", 3, 2);
+    tn_tensor *x = tn_ones(s, TN_INTS(5, 3), .dtype = TN_FLOAT64);
+    const tn_packed_sequence p = tn_pack_sequence(s, TN_TENSORS(x, tn_narrow(s, x, 0, 0, 2)), 1);
+    tn_tensor *want = tn_module_call_packed(s, outer, p, NULL, NULL).sequence.data;
+    cr_assert_neq(
+        tn_module_add_hook(
+            outer, &(tn_module_hook){.size = sizeof(tn_module_hook), .user = inner, .before = run_other}),
+        0);
+    tn_tensor *y = tn_module_call_packed(s, outer, p, NULL, NULL).sequence.data;
+    expect_sound(s);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_abs(s, tn_sub(s, y, want)))), 0);
+}
+
 Test(packed, states_of_another_batch)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(3, 2, 3), .dtype = TN_FLOAT64), *h[4];
