@@ -358,13 +358,13 @@ tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void 
     return m->tree->status ? NULL : m;
 }
 
-/* Channels stand before the dimensions that a layer works in; the features of Linear last, of the norms second. */
+/* Channels stand before the dimensions that a layer works in; the features of Linear last, of batch norms second. */
 int32_t nn_materialize(tn_scope *s, tn_module *m, tn_tensors in)
 {
     const nn_layer *layer = nn_layer_of(m);
     const int64_t rank = tn_tensor_rank(in.data[0]);
-    const int32_t is_norm = strstr(layer->class.name, "Norm") != NULL;
-    const int64_t dim = !layer->rank ? rank - 1 : is_norm ? 1 : rank - layer->rank - 1;
+    const int32_t is_batch_norm = !strncmp(layer->class.name, "BatchNorm", 9);
+    const int64_t dim = !layer->rank ? rank - 1 : is_batch_norm ? 1 : rank - layer->rank - 1;
     if (dim < 0 || dim >= rank)
         return tn_scope_fail(s, TN_E_SHAPE, "a lazy layer got an input of too few dimensions");
     *(int64_t *)((char *)m->state + layer->options[0].offset) = tn_tensor_size(in.data[0], dim);

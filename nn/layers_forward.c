@@ -91,6 +91,15 @@ static int32_t check_rank(tn_scope *s, const tn_module *m, const tn_tensor *x, i
     return tn_scope_fail(s, TN_E_SHAPE, t.text);
 }
 
+/* Refuses an input of which each mean would be over `count` elements if that is one. */
+static int32_t refuse_single(tn_scope *s, const tn_tensor *x, int64_t count, const char *what)
+{
+    char sizes[96];
+    if (count != 1) return TN_OK;
+    return nn_scope_fail(s, TN_E_SHAPE, "Expected more than 1 %s when training, got input size %s", what,
+                         nn_sizes(x, sizes, sizeof sizes));
+}
+
 /* Slots of both norms: weight, bias, running_mean, running_var, num_batches_tracked. */
 tn_tensor *nn_batch_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
@@ -101,14 +110,11 @@ tn_tensor *nn_batch_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     (void)more;
     if (check_rank(s, m, in.data[0], n == 1 ? 2 : n + 2, n + 2)) return NULL;
     if (m->is_training && m->communicator) return nn_sync_batch_norm(s, m, in.data[0]);
-    if (m->is_training && in.data[0] && tn_tensor_numel(in.data[0]) == tn_tensor_size(in.data[0], 1)) {
-        nn_text t = {.scope = s};
-        nn_print(&t, "Expected more than 1 value per channel when training, got input size [");
-        for (int64_t d = 0; d < tn_tensor_rank(in.data[0]); d++)
-            nn_print(&t, "%s%lld", d ? ", " : "", (long long)tn_tensor_size(in.data[0], d));
-        nn_print(&t, "]");
-        return tn_scope_fail(s, TN_E_SHAPE, t.text), NULL;
-    }
+    const int64_t channels = tn_tensor_size(in.data[0], 1);
+    if ((m->is_training || !mean) &&
+        refuse_single(s, in.data[0], channels ? tn_tensor_numel(in.data[0]) / channels : 0,
+                      "value per channel"))
+        return NULL;
     if (m->is_training && batches) {
         tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
         tn_scope *child = tn_scope_open_child(s, &quiet);
@@ -126,14 +132,19 @@ tn_tensor *nn_instance_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn
     const tn_batch_norm1d_options *o = m->state; /* the same fields */
     tn_tensor *x = in.data[0], *mean = tn_module_own(m, 2);
     uint32_t n = nn_layer_of(m)->rank;
-    int32_t is_single = tn_tensor_rank(x) == n + 1;
+    int32_t is_single = tn_tensor_rank(x) == n + 1, uses_input = m->is_training || !mean;
+    int64_t each = 1; /* elements of a channel */
     (void)more;
     if (check_rank(s, m, x, n + 1, n + 2)) return NULL;
+    for (int64_t d = -(int64_t)n; d < 0; d++) each *= tn_tensor_size(x, d);
+    if (uses_input && refuse_single(s, x, each, "spatial element")) return NULL;
     if (is_single) x = tn_unsqueeze(s, x, 0);
-    x = CALL(TN_OP_INSTANCE_NORM, tn_value_tensor(x), tn_value_tensor(tn_module_own(m, 0)),
-             tn_value_tensor(tn_module_own(m, 1)), tn_value_tensor(mean),
-             tn_value_tensor(tn_module_own(m, 3)), tn_value_bool(m->is_training || !mean),
-             tn_value_float(o->momentum), tn_value_float(o->eps), tn_value_bool(1));
+    x = CALL(
+        TN_OP_INSTANCE_NORM, tn_value_tensor(x), tn_value_tensor(tn_module_own(m, 0)),
+        tn_value_tensor(tn_module_own(m, 1)), tn_value_tensor(mean), tn_value_tensor(tn_module_own(m, 3)),
+        tn_value_bool(uses_input),
+        tn_value_float(o->momentum == (double)TN_NONE ? 0 : o->momentum), /* as PyTorch: not a mean of all */
+        tn_value_float(o->eps), tn_value_bool(1));
     return is_single ? tn_squeeze_dim(s, x, 0) : x;
 }
 
@@ -287,6 +298,7 @@ tn_tensor *nn_embedding_bag_forward(tn_scope *s, tn_module *m, tn_tensors in, tn
     const tn_embedding_bag_options *o = m->state;
     tn_tensor *indices = in.data[0], *offsets = nn_input(in, 1), *weights = nn_input(in, 2);
     int64_t mode = 0;
+    int32_t has_last = o->include_last_offset;
     (void)more;
     while (mode < 3 && strcmp(o->mode, modes[mode])) mode++;
     if (mode == 3) tn_scope_fail(s, TN_E_ARGUMENT, "EmbeddingBag: mode must be 'sum', 'mean' or 'max'");
@@ -295,6 +307,7 @@ tn_tensor *nn_embedding_bag_forward(tn_scope *s, tn_module *m, tn_tensors in, tn
         int64_t bags = tn_tensor_size(indices, 0), each = tn_tensor_size(indices, 1);
         offsets = tn_arange_start_step(s, (int64_t)0, bags * each, .step = TN_SCALAR(each ? each : 1),
                                        .dtype = TN_INT64, .device = tn_tensor_device(indices));
+        has_last = 0;
         indices = tn_reshape(s, indices, TN_INTS(-1));
         if (weights) weights = tn_reshape(s, weights, TN_INTS(-1));
     } else if (!offsets) {
@@ -309,7 +322,7 @@ tn_tensor *nn_embedding_bag_forward(tn_scope *s, tn_module *m, tn_tensors in, tn
                        tn_value_int(mode),
                        tn_value_bool(0),
                        tn_value_tensor(weights),
-                       tn_value_bool(o->include_last_offset),
+                       tn_value_bool(has_last),
                        tn_value_int(o->padding_idx)};
     tn_value out[4] = {tn_value_none(), tn_value_none(), tn_value_none(), tn_value_none()};
     tn_scope_call(s, o->padding_idx >= 0 ? TN_OP_EMBEDDING_BAG_PADDING_IDX : TN_OP_EMBEDDING_BAG, args,

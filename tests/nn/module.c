@@ -576,6 +576,34 @@ Test(module, requires_grad_and_training_mode)
     cr_assert_not(tn_requires_grad(tn_module_forward(s, net, filled(TN_INTS(1, 2), 1))));
 }
 
+/* PyTorch passes the operator 0 for momentum=None: the running averages stay. */
+Test(module, an_instance_norm_without_momentum)
+{
+    tn_module *norm =
+        tn_instance_norm1d_create(net, "norm", 2, .momentum = TN_NONE, .track_running_stats = 1);
+    const double x[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, low = -sqrt(1.5 / (1 + 1.5e-5));
+    tn_tensor *y = tn_module_forward(s, norm, make(s, TN_INTS(2, 2, 3), x, 0));
+    EXPECT(s, tn_select(s, tn_select(s, y, 0, 1), 0, 0), low, 0, -low);
+    EXPECT(s, tn_module_tensor(norm, "running_mean"), 0, 0);
+    EXPECT(s, tn_module_tensor(norm, "running_var"), 1, 1);
+    tn_module_train(net, 0);
+    EXPECT(s, tn_module_forward(s, norm, make(s, TN_INTS(2, 1), x, 0)), 0, 1 / sqrt(1 + 1e-5));
+}
+
+/* Each row is a bag, as in PyTorch, whatever the option says of offsets. */
+Test(module, bags_of_equal_length_have_no_last_offset)
+{
+    tn_module *bag = tn_embedding_bag_create(net, "bag", 4, 1, .mode = "sum", .include_last_offset = 1);
+    tn_copy_(s, tn_detach(s, tn_module_tensor(bag, "weight")), make(s, TN_INTS(4, 1), VALUES(1, 2, 4, 8), 0));
+    const int64_t rows[] = {0, 1, 2, 3}, offsets[] = {0, 3, 4};
+    tn_tensor *at = tn_from_data(s, TN_INT64, TN_INTS(4), rows, TN_CPU);
+    EXPECT(s, tn_detach(s, tn_module_forward(s, bag, tn_reshape(s, at, TN_INTS(2, 2)))), 3, 12);
+    EXPECT(
+        s,
+        tn_detach(s, tn_module_forward(s, bag, at, tn_from_data(s, TN_INT64, TN_INTS(3), offsets, TN_CPU))),
+        7, 8);
+}
+
 /* ---- State */
 
 Test(module, other_tensors_for_one_call)

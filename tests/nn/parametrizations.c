@@ -347,6 +347,14 @@ Test(lazy, sizes_come_from_the_first_input)
 }
 
 /* Unbatched inputs have no first dimension; values are drawn as those of a layer that knew its sizes. */
+Test(lazy, an_instance_norm_without_a_batch)
+{
+    tn_module *norm = tn_instance_norm1d_create(net, "norm", TN_LAZY, .affine = 1);
+    tn_tensor *y = tn_module_forward(s, norm, tn_ones(s, TN_INTS(2, 5)));
+    expect_sound(s);
+    cr_assert(tn_tensor_size(y, 1) == 5 && tn_tensor_numel(tn_module_tensor(norm, "weight")) == 2);
+}
+
 Test(lazy, values_are_those_of_other_layers)
 {
     tn_module *lazy = tn_conv1d_create(net, "a", TN_LAZY, 3, TN_INTS(2));

@@ -175,6 +175,18 @@ Test(refusals, recurrent_layers_name_the_input_and_the_states)
     cr_assert_not_null(tn_module_forward(s, narrow, x, filled(TN_INTS(1, 2, 2), 0), h));
 }
 
+Test(refusals, norms_of_single_elements)
+{
+    tn_module *instance = tn_instance_norm2d_create(net, "instance", 3),
+              *batch = tn_batch_norm1d_create(net, "batch", 3, .track_running_stats = 0);
+    const char *text = "Expected more than 1 spatial element when training, got input size [2, 3, 1, 1]";
+    expect_failed_with(tn_module_forward(s, instance, filled(TN_INTS(2, 3, 1, 1), 1)), text);
+    tn_module_train(net, 0); /* the statistics are those of the input still */
+    expect_failed_with(tn_module_forward(s, instance, filled(TN_INTS(2, 3, 1, 1), 1)), text);
+    expect_failed_with(tn_module_forward(s, batch, filled(TN_INTS(1, 3), 1)),
+                       "Expected more than 1 value per channel when training, got input size [1, 3]");
+}
+
 Test(refusals, recurrent_layers_name_a_sequence_of_no_steps)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(0, 2, 3), .dtype = TN_FLOAT64),
