@@ -77,7 +77,7 @@ double tn_lr_one_cycle(int64_t i, double high, int64_t total, double rise, doubl
 {
     double first = high / start, last = first / end, top = rise * (double)total - 1,
            bottom = (double)total - 1, at = (double)i;
-    if (at <= top) return high + (first - high) * (1 + cos(PI * at / top)) / 2;
+    if (at <= top && top > 0) return high + (first - high) * (1 + cos(PI * at / top)) / 2;
     return last + (high - last) * (1 + cos(PI * fmin((at - top) / (bottom - top), 1))) / 2;
 }
 
@@ -85,11 +85,13 @@ double tn_plateau_step(tn_plateau *p, double measure)
 {
     if (!p) return NAN;
     double threshold = p->threshold != 0 ? p->threshold : 1e-4;
-    double margin = p->is_absolute ? threshold : threshold * p->best;
+    const double sign = p->higher_is_better ? 1 : -1;
+    /* At the start the best one is the worst possible: a first measure that is not finite is none. */
+    const double best = p->count++ ? p->best : -sign * INFINITY;
+    const double limit = p->is_absolute ? best + sign * threshold : best * (1 + sign * threshold);
     int64_t patience = p->patience > 0 ? p->patience : p->patience < 0 ? 0 : 10;
-    int32_t is_better =
-        !p->count++ || (p->higher_is_better ? measure > p->best + margin : measure < p->best - margin);
-    if (is_better) p->best = measure;
+    int32_t is_better = p->higher_is_better ? measure > limit : measure < limit;
+    p->best = is_better ? measure : best;
     p->bad = is_better ? 0 : p->bad + 1;
     if (p->cooling > 0) {
         p->cooling--;
