@@ -351,8 +351,8 @@ static double decay_of(const tn_optimizer *o, const optim_parameter *at)
 static int32_t is_like(const tn_optimizer *o, const work *a, const work *b)
 {
     return b->is_fused && a->at->group == b->at->group && a->at->step == b->at->step &&
-           decay_of(o, a->at) == decay_of(o, b->at) && tn_tensor_dtype(a->p) == tn_tensor_dtype(b->p) &&
-           tn_tensor_device(a->p) == tn_tensor_device(b->p);
+           !a->at->state[0] == !b->at->state[0] && decay_of(o, a->at) == decay_of(o, b->at) &&
+           tn_tensor_dtype(a->p) == tn_tensor_dtype(b->p) && tn_tensor_device(a->p) == tn_tensor_device(b->p);
 }
 
 static int32_t is_laid_out_as(const tn_tensor *t, const tn_tensor *p)

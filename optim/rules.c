@@ -69,6 +69,7 @@ static void sgd_fused(tn_scope *s, optim_parameter **at, uint32_t count, tn_tens
                       const tn_optimizer_options *o, double decay)
 {
     static tn_tensor *const none[1] = {NULL};
+    const int32_t is_first = !at[0]->state[0]; /* not the first step where momentum came later */
     tn_tensors buffers = o->momentum != 0 ? states(s, at, count, 0, p) : (tn_tensors){none, 0};
     tn_value args[] = {tn_value_tensors(p.data, p.count),
                        tn_value_tensors(g.data, g.count),
@@ -79,7 +80,7 @@ static void sgd_fused(tn_scope *s, optim_parameter **at, uint32_t count, tn_tens
                        tn_value_float(o->dampening),
                        tn_value_bool(o->nesterov),
                        tn_value_bool(0),
-                       tn_value_bool(at[0]->step == 1)};
+                       tn_value_bool(is_first)};
     tn_scope_call(s, TN_OP__FUSED_SGD_, args, 10, NULL, 0);
 }
 

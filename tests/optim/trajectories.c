@@ -217,6 +217,27 @@ Test(trajectories, rates)
     RATE(one_cycle, tn_lr_one_cycle(i, 0.5, 30, 0.3, 25, 1e4));
 }
 
+/* A first measure that is not finite is worse than all later ones: ReduceLROnPlateau of PyTorch keeps the rate. */
+Test(trajectories, a_plateau_whose_first_measure_is_not_finite)
+{
+    const double firsts[] = {INFINITY, NAN};
+    for (int k = 0; k < 8; k++) {
+        const int32_t up = k & 1, is_absolute = k >> 1 & 1;
+        tn_plateau p = {.lr = 1, .patience = 1, .higher_is_better = up, .is_absolute = is_absolute};
+        cr_assert_eq(tn_plateau_step(&p, firsts[k >> 2] * (up ? -1 : 1)), 1);
+        for (int i = 10; i > 4; i--)
+            cr_assert_eq(tn_plateau_step(&p, up ? -i : i), 1, "measure %d of kind %d", i, k);
+        cr_assert_eq(tn_plateau_step(&p, up ? -9 : 9), 1);
+        cr_assert_float_eq(tn_plateau_step(&p, up ? -9 : 9), 0.1, 1e-15);
+    }
+}
+
+Test(trajectories, a_cycle_that_begins_at_its_top)
+{
+    cr_assert_eq(tn_lr_one_cycle(0, 1, 10, 0.1, 25, 1e4), 1);
+    cr_assert_float_eq(tn_lr_one_cycle(9, 1, 10, 0.1, 25, 1e4), 4e-6, 1e-15);
+}
+
 Test(trajectories, plateau)
 {
     double want[20], measures[20];
@@ -711,6 +732,27 @@ Test(trajectories, scaler)
     tn_grad_scaler_destroy(g);
     tn_optimizer_destroy(o);
     tn_module_destroy(m);
+}
+
+/* The buffer begins as the gradient whenever momentum begins, as in PyTorch. */
+Test(trajectories, momentum_that_comes_after_the_first_step)
+{
+    for (int fused = 0; fused < 2; fused++) {
+        tn_tensor *a = VECTOR(s, 1, 0), *b = VECTOR(s, 1, 0);
+        tn_optimizer *o = tn_sgd_create_of(ctx, TN_TENSORS(a, b), .lr = 1, .fused = fused);
+        tn_set_grad(a, VECTOR(s, 0, 1));
+        cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+        tn_optimizer_group(o, 0)->momentum = 0.9;
+        tn_optimizer_group(o, 0)->dampening = 0.5;
+        for (int i = 0; i < 2; i++) {
+            tn_set_grad(a, VECTOR(s, 0, 1));
+            if (i) tn_set_grad(b, VECTOR(s, 0, 1));
+            cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+        }
+        EXPECT(s, tn_detach(s, a), -1 - 1 - (0.9 + 0.5));
+        EXPECT(s, tn_detach(s, b), -1);
+        tn_optimizer_destroy(o);
+    }
 }
 
 /* As with PyTorch's scaler.update() behind both steps. */
