@@ -16,6 +16,7 @@ struct tn_average {
     double decay;
     int64_t updates;
     int32_t is_swapped;          /* the module has the averages, and `means` its own values */
+    char **names;                /* of the parameters, in the module's order when it was made */
     tn_tensor **values, **means; /* one reference each */
     handle_mark mark;
 };
@@ -26,7 +27,9 @@ void tn_average_destroy(tn_average *a)
     for (uint32_t i = 0; i < a->count; i++) {
         tn_release(a->values[i]);
         tn_release(a->means[i]);
+        free(a->names[i]);
     }
+    free(a->names);
     free(a->values);
     free(a->means);
     module_life_release(a->life);
@@ -47,20 +50,23 @@ tn_average *tn_average_create(tn_module *module, double decay)
     a->generation = tn_module_generation(module);
     tn_scope *s = tn_scope_open_with(tn_module_context(module), &options);
     if (!s) return tn_average_destroy(a), NULL;
-    tn_tensors all = tn_module_parameters(s, module);
+    tn_named_tensors all = tn_module_tensors(s, module, TN_PARAMETERS);
+    a->names = calloc((size_t)all.count + 1, sizeof *a->names);
     a->values = calloc((size_t)all.count + 1, sizeof *a->values);
     a->means = calloc((size_t)all.count + 1, sizeof *a->means);
     a->decay = decay;
-    if (!a->values || !a->means) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
+    if (!a->names || !a->values || !a->means) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     if (!(decay >= 0 && decay <= 1)) {
         char text[96];
         plain_snprintf(text, sizeof text, "tn_average_create: decay must be from 0 to 1, got %g", decay);
         tn_scope_fail(s, TN_E_ARGUMENT, text);
     }
     for (int64_t i = 0; i < all.count && !tn_scope_failed(s); i++) {
-        a->values[i] = tn_retain(all.data[i]);
-        a->means[i] = tn_retain(tn_clone(s, tn_detach(s, all.data[i])));
+        a->names[i] = strdup(all.data[i].name);
+        a->values[i] = tn_retain(all.data[i].tensor);
+        a->means[i] = tn_retain(tn_clone(s, tn_detach(s, all.data[i].tensor)));
         a->count++;
+        if (!a->names[i]) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     }
     handle_begin(tn_module_context(module), a, "average of module '%s'", tn_module_name(module));
     if (!tn_scope_close(s)) return a;
@@ -79,14 +85,22 @@ static void follow_module(tn_scope *s, tn_average *a)
         tn_scope_fail(s, TN_E_STATE,
                       "average: the module has another number of parameters than when it began");
     for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++) {
-        tn_tensor *mean = optim_state_like(s, a->means[i], all.data[i]);
+        tn_tensor *value = optim_find(a->module, &a->names[i]);
+        if (!value) {
+            char text[256];
+            snprintf(text, sizeof text, "average: the module has no parameter '%.180s' any more",
+                     a->names[i]);
+            tn_scope_fail(s, TN_E_STATE, text);
+            return;
+        }
+        tn_tensor *mean = optim_state_like(s, a->means[i], value);
         if (!mean) return;
         tn_retain(mean);
         tn_release(a->means[i]);
         a->means[i] = mean;
-        tn_retain(all.data[i]);
+        tn_retain(value);
         tn_release(a->values[i]);
-        a->values[i] = all.data[i];
+        a->values[i] = value;
     }
     if (!tn_scope_failed(s)) a->generation = now;
 }
@@ -145,13 +159,13 @@ tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a)
     if (!a) return optim_fail_null(s, "tn_average_tensors: the average"), none;
     if (module_life_check(s, a->life, "average")) return none;
     if (refuse_swapped(s, a, "tn_average_tensors")) return none;
-    tn_named_tensors names = tn_module_tensors(s, a->module, TN_PARAMETERS);
+    tn_tensors all = tn_module_parameters(s, a->module);
     tn_named_tensor *list = tn_scope_memory(s, (a->count + 1u) * sizeof *list);
-    if (list && names.count != a->count)
+    if (list && all.count != a->count)
         tn_scope_fail(s, TN_E_STATE,
                       "average: the module has another number of parameters than when it began");
     for (uint32_t i = 0; list && i < a->count && !tn_scope_failed(s); i++)
-        list[i] = (tn_named_tensor){names.data[i].name, a->means[i]};
+        list[i] = (tn_named_tensor){tn_text(s, "%s", a->names[i]), a->means[i]};
     if (list)
         list[a->count] =
             (tn_named_tensor){"#updates", tn_scalar_tensor_of(s, tn_value_int(a->updates), TN_INT64, TN_CPU)};

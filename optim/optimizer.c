@@ -268,11 +268,11 @@ void tn_optimizer_destroy(tn_optimizer *o)
 
 /* ---- Exchanged parameters -------------------------------------------------------------------------------- */
 
-/* The other names of a parameter: that of its original while it is pruned or parametrized, and back. */
-static tn_tensor *renamed(const tn_optimizer *o, optim_parameter *at)
+/* By the other names of a parameter: that of its original while it is pruned or parametrized, and back. */
+static tn_tensor *renamed(const tn_module *m, char **held)
 {
     static const char holder[] = "parametrizations.", original[] = ".original", pruned[] = "_orig";
-    const char *name = at->name, *last = strrchr(name, '.'), *in = strstr(name, holder);
+    const char *name = *held, *last = strrchr(name, '.'), *in = strstr(name, holder);
     const size_t n = strlen(name), before = last ? (size_t)(last - name) + 1 : 0;
     char other[4][640] = {{0}};
     tn_tensor *t = NULL;
@@ -284,13 +284,19 @@ static tn_tensor *renamed(const tn_optimizer *o, optim_parameter *at)
         snprintf(other[3], sizeof other[3], "%.*s%.*s", (int)(in - name), name,
                  (int)(name + n - 9 - in - (sizeof holder - 1)), in + sizeof holder - 1);
     for (int32_t i = 0; i < 4 && !t; i++) {
-        t = tn_module_tensor(o->module, other[i]);
+        t = tn_module_tensor(m, other[i]);
         char *own = t ? strdup(other[i]) : NULL;
         if (!own) continue; /* without memory the tensor is found again at the next step */
-        free(at->name);
-        at->name = own;
+        free(*held);
+        *held = own;
     }
     return t;
+}
+
+tn_tensor *optim_find(const tn_module *m, char **name)
+{
+    tn_tensor *t = tn_module_tensor(m, *name);
+    return t ? t : renamed(m, name);
 }
 
 int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
@@ -302,8 +308,7 @@ int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
     if (!s) return tn_scope_failed(scope);
     for (uint32_t i = 0; i < o->of_module && !tn_scope_failed(s); i++) {
         optim_parameter *at = &o->parameters[i];
-        tn_tensor *t = tn_module_tensor(o->module, at->name), *state[OPTIM_MAX_STATES];
-        if (!t) t = renamed(o, at);
+        tn_tensor *t = optim_find(o->module, &at->name), *state[OPTIM_MAX_STATES];
         if (!t || t == at->tensor) continue;
         if (o->kind == TN_LBFGS && o->lbfgs) {
             optim_fail(s, TN_E_STATE, o,

@@ -60,6 +60,9 @@ const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given,
 const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES]);
 /* State i, made as zeros like the parameter (float32 for half types) when it is first asked for. */
 tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *like);
+/* The tensor of that name (of malloc), or of the name that it has while it is pruned or parametrized, or no longer so: then *name is
+ * exchanged. NULL if there is none. */
+tn_tensor *optim_find(const tn_module *m, char **name);
 /* Takes the tensors that the module now has under the names of its parameters, and moves the states to them. */
 int32_t optim_follow_module(tn_scope *s, tn_optimizer *o);
 /* The state on the device of `like` and in its dtype. NULL for NULL. */

@@ -620,6 +620,35 @@ Test(trajectories, what_muon_and_sparseadam_refuse)
 
 /* ---- Averages, scaling */
 
+/* The mean of a parameter stays its own: in the list a pruned parameter stands behind the others. */
+Test(trajectories, averages_of_pruned_and_parametrized_parameters)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL), *fc = tn_linear_create(m, "fc", 2, 2);
+    tn_module_to(m, 0, TN_FLOAT64);
+    tn_average *a = tn_average_create(m, 0.5);
+    static const char *const names[] = {"fc.weight", "fc.weight_orig", "fc.weight",
+                                        "fc.parametrizations.weight.original"};
+    for (int k = 0; k < 4; k++) {
+        if (k == 1) cr_assert_eq(tn_prune_identity(fc, "weight"), TN_OK);
+        if (k == 2) cr_assert_eq(tn_prune_remove(fc, "weight"), TN_OK);
+        if (k == 3) cr_assert_eq(tn_spectral_norm(fc, "weight", 1, 0), TN_OK);
+        tn_init_constant(s, tn_module_tensor(m, names[k]), k + 1);
+        tn_init_constant(s, tn_module_tensor(m, "fc.bias"), -k - 1);
+        cr_assert_eq(tn_average_update(s, a), TN_OK, "%s",
+                     tn_scope_error(s) ? tn_scope_error(s)->message : "");
+        const double mean = k == 0 ? 1 : k == 1 ? 1.5 : k == 2 ? 2.25 : 3.125;
+        const tn_named_tensors list = tn_average_tensors(s, a);
+        EXPECT(s, tn_named_get(s, list, names[k]), mean, mean, mean, mean);
+        EXPECT(s, tn_named_get(s, list, "fc.bias"), -mean, -mean);
+    }
+    tn_module_set_absent(fc, "bias");
+    tn_module_add_parameter(m, "other", VECTOR(s, 0, 1, 2));
+    cr_assert_eq(tn_average_update(s, a), TN_E_STATE);
+    expect_error(s, "average: the module has no parameter 'fc.bias' any more");
+    tn_average_destroy(a);
+    tn_module_destroy(m);
+}
+
 Test(trajectories, averages)
 {
     tn_module *m = tn_module_create(ctx, "m", NULL);
