@@ -86,11 +86,12 @@ static void follow_module(tn_scope *s, tn_average *a)
                       "average: the module has another number of parameters than when it began");
     for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++) {
         tn_tensor *value = optim_find(a->module, &a->names[i]);
-        if (!value) {
+        if (!value || !optim_has_sizes(value, a->means[i])) {
             char text[256];
-            snprintf(text, sizeof text, "average: the module has no parameter '%.180s' any more",
-                     a->names[i]);
-            tn_scope_fail(s, TN_E_STATE, text);
+            snprintf(text, sizeof text, "average: %s '%.180s'%s",
+                     value ? "parameter" : "the module has no parameter", a->names[i],
+                     value ? " has other sizes than its mean" : " any more");
+            tn_scope_fail(s, value ? TN_E_SHAPE : TN_E_STATE, text);
             return;
         }
         tn_tensor *mean = optim_state_like(s, a->means[i], value);
@@ -144,10 +145,15 @@ int32_t tn_average_swap(tn_scope *scope, tn_average *a)
     tn_scope *s = optim_without_recording(scope);
     if (!s) return tn_scope_failed(scope);
     follow_module(s, a);
-    for (uint32_t i = 0; i < a->count; i++) {
-        tn_tensor *value = tn_detach(s, a->values[i]), *kept = tn_clone(s, value);
-        tn_copy_(s, value, a->means[i]);
-        tn_copy_(s, a->means[i], kept);
+    tn_tensor **values = tn_scope_memory(s, (a->count + 1u) * sizeof *values),
+              **kept = tn_scope_memory(s, (a->count + 1u) * sizeof *kept);
+    for (uint32_t i = 0; values && kept && i < a->count; i++) {
+        values[i] = tn_detach(s, a->values[i]);
+        kept[i] = tn_clone(s, values[i]);
+    }
+    for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++) { /* there is memory: all are exchanged */
+        tn_copy_(s, values[i], a->means[i]);
+        tn_copy_(s, a->means[i], kept[i]);
     }
     if (!tn_scope_failed(s)) a->is_swapped = !a->is_swapped;
     return tn_scope_close(s);
@@ -194,9 +200,7 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
     tn_named_tensors mine = tn_average_tensors(s, a);
     for (int64_t i = 0; i < mine.count && !tn_scope_failed(s); i++) {
         tn_tensor *t = find(s, state, mine.data[i].name), *own = mine.data[i].tensor;
-        const int64_t rank = tn_tensor_rank(own);
-        if (t && (tn_tensor_rank(t) != rank ||
-                  (rank && memcmp(tn_tensor_sizes(t), tn_tensor_sizes(own), (size_t)rank * 8))))
+        if (t && !optim_has_sizes(t, own))
             tn_scope_fail(s, TN_E_SHAPE, "average: the state has other sizes than the parameters");
     }
     const int64_t updates = tn_scope_failed(s) ? 0 : tn_item_int(s, find(s, state, "#updates"));

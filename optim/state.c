@@ -197,7 +197,7 @@ static void compare_parameters(tn_scope *s, tn_named_tensors state, const tn_opt
     }
 }
 
-static int32_t has_sizes(const tn_tensor *t, const tn_tensor *like)
+int32_t optim_has_sizes(const tn_tensor *t, const tn_tensor *like)
 {
     int64_t rank = tn_tensor_rank(like);
     return tn_tensor_rank(t) == rank &&
@@ -209,7 +209,7 @@ static int32_t fits(const char *state, const tn_tensor *t, const tn_tensor *like
 {
     int64_t rank = tn_tensor_rank(like);
     int32_t is_row = !strcmp(state, "row_var"), is_column = !strcmp(state, "col_var");
-    if (!is_row && !is_column) return has_sizes(t, like);
+    if (!is_row && !is_column) return optim_has_sizes(t, like);
     if (tn_tensor_rank(t) != rank || rank < 2) return 0;
     for (int64_t d = 0; d < rank; d++)
         if (tn_tensor_size(t, d) != (d == (is_row ? rank - 1 : rank - 2) ? 1 : tn_tensor_size(like, d)))

@@ -620,6 +620,24 @@ Test(trajectories, what_muon_and_sparseadam_refuse)
 
 /* ---- Averages, scaling */
 
+Test(trajectories, averages_are_exchanged_as_a_whole)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_tensor *a = tn_module_add_parameter(m, "a", VECTOR(s, 0, 1));
+    tn_module_add_parameter(m, "b", VECTOR(s, 0, 2));
+    tn_average *mean = tn_average_create(m, 0.5);
+    tn_init_constant(s, a, 5);
+    tn_module_set_absent(m, "b");
+    tn_module_set_tensor(m, "b", VECTOR(s, 0, 6, 7));
+    cr_assert_eq(tn_average_swap(s, mean), TN_E_SHAPE);
+    expect_error(s, "average: parameter 'b' has other sizes than its mean");
+    cr_assert_eq(tn_average_update(s, mean), TN_E_SHAPE);
+    tn_scope_clear(s);
+    EXPECT(s, tn_detach(s, a), 5);
+    tn_average_destroy(mean);
+    tn_module_destroy(m);
+}
+
 /* The mean of a parameter stays its own: in the list a pruned parameter stands behind the others. */
 Test(trajectories, averages_of_pruned_and_parametrized_parameters)
 {
