@@ -269,6 +269,7 @@ int32_t tn_loader_set_state(tn_loader *l, const tn_loader_state *state)
     if (!l || !state || state->size < sizeof *state)
         return data_fail(NULL, TN_E_ARGUMENT, "loader", NULL,
                          "argument 'l' or 'state': it is NULL or too small");
+    if (handle_refuse(NULL, &l->mark, "loader")) return TN_E_DEAD_HANDLE;
     if (state->epoch < 0 || state->batch < 0 || state->batch >= l->batches ||
         __builtin_mul_overflow(state->epoch, l->batches, &number) ||
         __builtin_add_overflow(number, state->batch + 2 * l->window, &number))

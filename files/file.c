@@ -277,8 +277,7 @@ const char *tn_file_name(const tn_file *f, uint64_t i)
 static const place *find(tn_scope *s, const tn_file *f, const char *name)
 {
     if (tn_scope_failed(s)) return NULL;
-    if (f && handle_check(&f->mark, "file"))
-        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), NULL;
+    if (f && handle_refuse(s, &f->mark, "file")) return NULL;
     const place key = {name, 0};
     const place *p = f && name ? bsearch(&key, f->sorted, f->count, sizeof key, by_name) : NULL;
     if (!f || !name) tn_scope_fail(s, TN_E_ARGUMENT, "file: argument 'file' or 'name': it is NULL");
@@ -319,8 +318,7 @@ tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *f, tn_device device)
     const tn_named_tensors none = {NULL, 0};
     if (tn_scope_failed(s)) return none;
     if (!f) return tn_scope_fail(s, TN_E_ARGUMENT, "file: argument 'file': it is NULL"), none;
-    if (handle_check(&f->mark, "file"))
-        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), none;
+    if (handle_refuse(s, &f->mark, "file")) return none;
     if (f->pt) return pt_tensors_on(s, f->pt, NULL, device ? device : TN_CPU);
     tn_named_tensor *list = tn_scope_memory(s, (f->count + 1) * sizeof *list);
     for (uint64_t i = 0; list && i < f->count && !tn_scope_failed(s); i++) {

@@ -78,12 +78,17 @@ void handle_free(void *memory)
     while (!atomic_compare_exchange_weak(&all_kept, &k->next, k)) continue;
 }
 
-int32_t handle_check(const handle_mark *mark, const char *what)
+int32_t handle_refuse(tn_scope *s, const handle_mark *mark, const char *what)
 {
     char text[160];
     if (*mark != DEAD) return TN_OK;
     snprintf(text, sizeof text, "%s was destroyed and is used again", what);
-    return tn_scope_fail(NULL, TN_E_DEAD_HANDLE, text);
+    return tn_scope_fail(s, TN_E_DEAD_HANDLE, text);
+}
+
+int32_t handle_check(const handle_mark *mark, const char *what)
+{
+    return handle_refuse(NULL, mark, what);
 }
 
 int32_t handle_context_check(tn_context *ctx)

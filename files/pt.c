@@ -357,8 +357,7 @@ static tn_tensor *tensor_on(tn_scope *s, const pickle_node *t, tn_tensor *storag
 
 tn_tensor *tn_pt_get(tn_scope *s, tn_pt *f, const char *name, tn_device device)
 {
-    if (f && handle_check(&f->mark, "pt"))
-        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), NULL;
+    if (f && handle_refuse(s, &f->mark, "pt")) return NULL;
     const pickle_node *n = find(f, name);
     if (!f || !name)
         return tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'file' or 'name': it is NULL"), NULL;
@@ -419,8 +418,7 @@ tn_named_tensors pt_tensors_on(tn_scope *s, tn_pt *f, const char *prefix, tn_dev
 {
     size_t length = prefix ? strlen(prefix) : 0;
     tn_named_tensors out = {NULL, 0};
-    if (f && handle_check(&f->mark, "pt"))
-        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), out;
+    if (f && handle_refuse(s, &f->mark, "pt")) return out;
     if (!f) return tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'file': it is NULL"), out;
     tn_named_tensor *list = tn_scope_memory(s, (uint64_t)(f->count + 1) * sizeof *list);
     wanted *all = list ? malloc((f->count + 1) * sizeof *all) : NULL;

@@ -75,6 +75,7 @@ tn_named_tensors tn_module_tensors(tn_scope *s, const tn_module *m, uint32_t wha
 {
     gathering g = {.scope = s, .what = what};
     if (!m) tn_scope_fail(s, TN_E_STATE, "module: it is NULL");
+    if (m && m->tree->status == TN_E_DEAD_HANDLE) nn_failed_before(s, m);
     if (tn_scope_failed(s)) return (tn_named_tensors){NULL, 0};
     gather(&g, m, 0);
     return (tn_named_tensors){g.items, tn_scope_failed(s) ? 0 : g.count};

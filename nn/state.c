@@ -219,6 +219,7 @@ const char *tn_module_load_report(const tn_module *m)
 static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
 {
     const tn_named_tensors none = {NULL, 0};
+    if (m->tree->status) return nn_failed_before(NULL, m);
     tn_scope *s = nn_scope(m);
     if (!s) return tn_last_error()->code;
     tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
@@ -237,6 +238,7 @@ int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 {
     source from = {path, NULL, {NULL, 0}};
     if (!m) return nn_is_null("tn_module_load");
+    if (m->tree->status) return nn_failed_before(NULL, m);
     int32_t status = tn_file_open(m->tree->ctx, path, &from.file);
     if (status) return status;
     status = load_from(m, &from, mode);

@@ -119,8 +119,7 @@ static int32_t refuse_swapped(tn_scope *s, const tn_average *a, const char *call
 int32_t tn_average_update(tn_scope *scope, tn_average *a)
 {
     if (!a) return optim_fail_null(scope, "tn_average_update: the average");
-    if (handle_check(&a->mark, "average"))
-        return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
+    if (handle_refuse(scope, &a->mark, "average")) return TN_E_DEAD_HANDLE;
     if (refuse_swapped(scope, a, "tn_average_update")) return tn_scope_failed(scope);
     tn_scope *s = optim_without_recording(scope);
     if (!s) return tn_scope_failed(scope);
@@ -140,8 +139,7 @@ int32_t tn_average_update(tn_scope *scope, tn_average *a)
 int32_t tn_average_swap(tn_scope *scope, tn_average *a)
 {
     if (!a) return optim_fail_null(scope, "tn_average_swap: the average");
-    if (handle_check(&a->mark, "average"))
-        return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
+    if (handle_refuse(scope, &a->mark, "average")) return TN_E_DEAD_HANDLE;
     tn_scope *s = optim_without_recording(scope);
     if (!s) return tn_scope_failed(scope);
     follow_module(s, a);
@@ -163,6 +161,7 @@ tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a)
 {
     const tn_named_tensors none = {NULL, 0};
     if (!a) return optim_fail_null(s, "tn_average_tensors: the average"), none;
+    if (handle_refuse(s, &a->mark, "average")) return none;
     if (module_life_check(s, a->life, "average")) return none;
     if (refuse_swapped(s, a, "tn_average_tensors")) return none;
     tn_tensors all = tn_module_parameters(s, a->module);
@@ -192,6 +191,7 @@ static tn_tensor *find(tn_scope *s, tn_named_tensors state, const char *name)
 int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
 {
     if (!a) return optim_fail_null(NULL, "tn_average_load_state: the average");
+    if (handle_refuse(NULL, &a->mark, "average")) return TN_E_DEAD_HANDLE;
     if (refuse_swapped(NULL, a, "tn_average_load_state")) return TN_E_STATE;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(a->ctx, &options);
@@ -304,6 +304,7 @@ int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *
     if (!g || !state || state->size < sizeof *state || !(state->scale > 0) || state->good < 0)
         return tn_scope_fail(NULL, TN_E_ARGUMENT,
                              "grad_scaler: argument 'g' or 'state': it is NULL, or not a state");
+    if (handle_refuse(NULL, &g->mark, "grad scaler")) return TN_E_DEAD_HANDLE;
     begin_scale(g, *state);
     return TN_OK;
 }
@@ -311,6 +312,7 @@ int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *
 tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)
 {
     if (!g) return optim_fail_null(s, "tn_grad_scaler_scale: the scaler"), NULL;
+    if (handle_refuse(s, &g->mark, "grad scaler")) return NULL;
     for (uint32_t i = 0; i < g->count; i++)
         if (g->list[i].has_stepped) begin_scale(g, adapted(g));
     return tn_mul_scalar(s, loss, g->scale);
@@ -350,6 +352,7 @@ int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer 
 {
     if (!g) return optim_fail_null(scope, "tn_grad_scaler_unscale: the scaler");
     if (!o) return optim_fail_null(scope, "tn_grad_scaler_unscale: the optimizer");
+    if (handle_refuse(scope, &g->mark, "grad scaler") || optim_refuse_dead(scope, o)) return TN_E_DEAD_HANDLE;
     tn_scope *s = optim_without_recording(scope);
     if (!s) return tn_scope_failed(scope);
     const divided *before = find_divided(g, o);

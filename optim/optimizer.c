@@ -19,6 +19,12 @@ int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char 
     return tn_scope_fail(s, code, message);
 }
 
+int32_t optim_refuse_dead(tn_scope *s, const tn_optimizer *o)
+{
+    if (!handle_check(&o->mark, "it")) return TN_OK;
+    return optim_fail(s, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
+}
+
 int32_t optim_fail_null(tn_scope *s, const char *what)
 {
     char text[FAULT_BYTES];
@@ -238,7 +244,7 @@ int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
                                     const tn_optimizer_options *options)
 {
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_add_group: it");
-    if (handle_check(&o->mark, "it")) return optim_fail(NULL, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
+    if (optim_refuse_dead(NULL, o)) return TN_E_DEAD_HANDLE;
     char text[FAULT_BYTES];
     tn_optimizer_options all;
     const char *fault = optim_options_read(o->kind, options, &all, text);
@@ -497,7 +503,7 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *given)
     tn_step_options options;
     if (tn_scope_failed(scope)) return tn_scope_failed(scope);
     if (!o) return optim_fail_null(scope, "optimizer: it");
-    if (handle_check(&o->mark, "it")) return optim_fail(scope, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
+    if (optim_refuse_dead(scope, o)) return TN_E_DEAD_HANDLE;
     if (o->kind == TN_LBFGS) return optim_fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
     if (read_step(scope, o, given, &options)) return tn_scope_failed(scope);
     for (uint32_t i = 0; i < o->group_count; i++) {
@@ -522,6 +528,7 @@ tn_tensor *tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure cl
 {
     if (tn_scope_failed(s)) return NULL;
     if (!o) return optim_fail_null(s, "tn_optimizer_step_closure: the optimizer"), NULL;
+    if (optim_refuse_dead(s, o)) return NULL;
     if (!closure)
         return optim_fail(s, TN_E_ARGUMENT, o, "tn_optimizer_step_closure: the closure is NULL"), NULL;
     if (optim_follow_module(s, o)) return NULL;
@@ -533,7 +540,14 @@ tn_tensor *tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure cl
 
 void tn_optimizer_zero_grad(tn_optimizer *o)
 {
-    for (uint32_t i = 0; o && i < o->count; i++) tn_set_grad(o->parameters[i].tensor, NULL);
+    if (!o || optim_refuse_dead(NULL, o)) return;
+    if (o->module && !module_life_check(NULL, o->life, optim_kinds[o->kind].name) &&
+        tn_module_generation(o->module) != o->generation) {
+        tn_scope *s = tn_scope_open(o->ctx); /* it has other tensors now, whose gradients these are */
+        if (s) optim_follow_module(s, o);
+        tn_scope_close(s);
+    }
+    for (uint32_t i = 0; i < o->count; i++) tn_set_grad(o->parameters[i].tensor, NULL);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------------------- */

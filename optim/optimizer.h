@@ -50,6 +50,8 @@ struct tn_optimizer {
 extern const optim_kind optim_kinds[];
 /* Fails the scope with the kind's name in front of the text, and returns the status. */
 int32_t optim_fail(tn_scope *s, int32_t status, const tn_optimizer *o, const char *text);
+/* TN_OK; TN_E_DEAD_HANDLE, and the scope has failed, if the optimiser was destroyed. */
+int32_t optim_refuse_dead(tn_scope *s, const tn_optimizer *o);
 /* Fails the scope with "WHAT is NULL" and the thread's last error, which may say why it was not made. */
 int32_t optim_fail_null(tn_scope *s, const char *what);
 /* Reads options of the program, of any size, for a kind that it may have made up. What is wrong with them, or NULL: then *out has

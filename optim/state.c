@@ -84,6 +84,7 @@ tn_named_tensors tn_optimizer_tensors(tn_scope *s, const tn_optimizer *o)
 {
     const tn_named_tensors none = {NULL, 0};
     if (!o) return optim_fail_null(s, "optimizer: tn_optimizer_tensors: it"), none;
+    if (optim_refuse_dead(s, o)) return none;
     if (o->kind == TN_LBFGS) return optim_fail(s, TN_E_UNSUPPORTED, o, "its history cannot be saved"), none;
     const char *kind = optim_kinds[o->kind].name;
     uint64_t room = (uint64_t)o->count * (OPTIM_MAX_STATES + 1) + o->group_count + 2, n = 0;
@@ -296,6 +297,7 @@ static int32_t load_state(tn_optimizer *o, tn_named_tensors state, const char *p
 int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state)
 {
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_load_state: it");
+    if (optim_refuse_dead(NULL, o)) return TN_E_DEAD_HANDLE;
     return load_state(o, state, NULL);
 }
 
@@ -303,6 +305,7 @@ int32_t tn_optimizer_load(tn_optimizer *o, const char *path)
 {
     tn_file *file = NULL;
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_load: it");
+    if (optim_refuse_dead(NULL, o)) return TN_E_DEAD_HANDLE;
     int32_t status = tn_file_open(o->ctx, path, &file);
     if (status) return status;
     tn_scope *s = tn_scope_open(o->ctx);

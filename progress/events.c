@@ -92,15 +92,20 @@ static int32_t refuse(int32_t status, const char *what, const char *why)
     return tn_scope_fail(NULL, status, text);
 }
 
-int32_t tn_events_flush(tn_events *e)
+static int32_t flush(tn_events *e)
 {
-    if (!e) return refuse(TN_E_ARGUMENT, "argument 'e'", "it is NULL");
     if (e->status) return refuse(e->status, e->path, "an earlier write failed");
     if (e->waiting.failed) return e->status = refuse(TN_E_OUT_OF_MEMORY, e->path, "out of host memory");
     size_t written = fwrite(e->waiting.bytes, 1, e->waiting.count, e->file);
     if (written != e->waiting.count || fflush(e->file)) e->status = refuse(TN_E_IO, e->path, strerror(errno));
     e->waiting.count = 0;
     return e->status;
+}
+
+int32_t tn_events_flush(tn_events *e)
+{
+    if (!e) return refuse(TN_E_ARGUMENT, "argument 'e'", "it is NULL");
+    return handle_refuse(NULL, &e->mark, "events") ? TN_E_DEAD_HANDLE : flush(e);
 }
 
 static double seconds_now(void)
@@ -122,7 +127,7 @@ static int32_t add_record(tn_events *e, byte_buffer *event)
     put_raw(&e->waiting, event->bytes, event->count);
     put_raw(&e->waiting, &of_event, sizeof of_event);
     free(event->bytes);
-    return e->waiting.count >= KEPT || e->waiting.failed || e->status ? tn_events_flush(e) : TN_OK;
+    return e->waiting.count >= KEPT || e->waiting.failed || e->status ? flush(e) : TN_OK;
 }
 
 /* Event {wall_time = 1, step = 2, summary = 5 {value = 1}}; frees the value. */
@@ -174,7 +179,7 @@ int32_t tn_events_create(const char *folder, tn_events **out)
     put_double(&event, 1, seconds_now());
     put_bytes(&event, 3, "brain.Event:2", 13); /* the version of the format */
     add_record(e, &event);
-    int32_t status = tn_events_flush(e);
+    int32_t status = flush(e);
     if (status)
         tn_events_destroy(e);
     else
@@ -186,7 +191,7 @@ int32_t tn_events_destroy(tn_events *e)
 {
     if (!e) return TN_OK;
     if (!handle_end(&e->mark, "events", __builtin_return_address(0))) return TN_E_DEAD_HANDLE;
-    int32_t status = tn_events_flush(e);
+    int32_t status = flush(e);
     if (fclose(e->file) && !status) status = refuse(TN_E_IO, e->path, strerror(errno));
     free(e->waiting.bytes);
     free(e->path);
@@ -207,7 +212,7 @@ static tn_scope *open_for(tn_scope *s, const tn_events *e, const char *tag, cons
     const tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     const char *fault = find_fault(e, tag);
     char text[128];
-    if (!fault) return tn_scope_open_child(s, &options);
+    if (!fault) return handle_refuse(s, &e->mark, "events") ? NULL : tn_scope_open_child(s, &options);
     snprintf(text, sizeof text, "%s: %s", call, fault);
     tn_scope_fail(s, TN_E_ARGUMENT, text);
     return NULL;
@@ -217,6 +222,7 @@ int32_t tn_events_scalar(tn_events *e, const char *tag, int64_t step, double val
 {
     const char *fault = find_fault(e, tag);
     if (fault) return refuse(TN_E_ARGUMENT, "events_scalar", fault);
+    if (handle_refuse(NULL, &e->mark, "events")) return TN_E_DEAD_HANDLE;
     byte_buffer m = {0};
     float simple = (float)value;
     put_bytes(&m, 1, tag, strlen(tag));

@@ -49,14 +49,14 @@ tn_progress *tn_progress_create_with(const char *label, int64_t steps, const tn_
 
 int32_t tn_progress_step(tn_progress *p)
 {
-    if (!p) return 0;
+    if (!p || handle_check(&p->mark, "progress")) return 0;
     p->done++;
     return p->done == p->first + 1 || p->done == p->steps || now() - p->last >= p->seconds;
 }
 
 void tn_progress_start_at(tn_progress *p, int64_t steps)
 {
-    if (!p) return;
+    if (!p || handle_check(&p->mark, "progress")) return;
     p->done = p->first = steps;
     p->started = now();
 }
@@ -79,7 +79,7 @@ static void put_bar(const tn_progress *p)
 
 void tn_progress_show(tn_progress *p, const char *format, ...)
 {
-    if (!p) return;
+    if (!p || handle_check(&p->mark, "progress")) return;
     double time = now(), spent = time - p->started;
     double speed = spent > 0 ? (double)(p->done - p->first) / spent : 0;
     va_list values;

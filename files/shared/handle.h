@@ -24,6 +24,8 @@ int32_t handle_end(handle_mark *mark, const char *what, void *caller);
 void handle_free(void *memory);
 /* TN_OK, or TN_E_DEAD_HANDLE, which is the thread's error. */
 int32_t handle_check(const handle_mark *mark, const char *what);
+/* The same, and fails the scope (NULL: the thread's error alone). */
+int32_t handle_refuse(tn_scope *s, const handle_mark *mark, const char *what);
 /* TN_OK, or the error of a context that is NULL or was made before a fork, which is the thread's. */
 int32_t handle_context_check(tn_context *ctx);
 /* 1 with TENON_DEBUG=handles. */

@@ -59,6 +59,8 @@ Test(loader, destroyed_twice_is_an_error_with_debug_handles)
     expect_last_error("tensor_dataset was destroyed and is destroyed again at ");
     cr_assert_eq(tn_loader_next(s, l).count, 0);
     expect_error(s, "loader: it was destroyed and is used again");
+    cr_assert_eq(tn_loader_set_state(l, &(tn_loader_state){.size = sizeof(tn_loader_state)}),
+                 TN_E_DEAD_HANDLE);
     tn_tensor *out[TN_SAMPLE_MAX];
     cr_assert_eq(tn_dataset_get(s, d, 0, 0, out), TN_E_DEAD_HANDLE);
     expect_error(s, "dataset: it was destroyed and is used again");

@@ -95,6 +95,10 @@ Test(module, destroyed_twice_is_an_error_with_debug_handles)
     cr_assert_null(tn_module_forward(s, m, filled(TN_INTS(2, 3), 1)));
     expect_error(s, "module 'twice' was destroyed and is used again");
     cr_assert_null(tn_module_tensor(fc, "weight"));
+    cr_assert_null(tn_module_state_dict(s, m).data);
+    expect_error(s, "module 'twice' was destroyed and is used again");
+    cr_assert_eq(tn_module_load_state(m, (tn_named_tensors){NULL, 0}, TN_STRICT), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_module_load(m, "/dev/null", TN_STRICT), TN_E_DEAD_HANDLE);
     cr_assert_eq(tn_module_failed(net), TN_OK); /* another tree */
     unsetenv("TENON_DEBUG");
 }

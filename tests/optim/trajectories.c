@@ -182,6 +182,47 @@ static void follow_lbfgs(const char *name, double lr, const char *search)
     tn_module_destroy(m);
 }
 
+/* Not one of the calls works on what is gone, or writes a file of it. */
+Test(trajectories, other_calls_of_what_was_destroyed_are_errors_with_debug_handles)
+{
+    setenv("TENON_DEBUG", "handles", 1);
+    tn_module *m = make_module();
+    tn_optimizer *o = tn_sgd_create(m, .lr = 0.1), *l = tn_lbfgs_create(m, .lr = 1);
+    tn_average *a = tn_average_create(m, 0.9);
+    tn_grad_scaler *g = tn_grad_scaler_create(ctx, NULL), *other = tn_grad_scaler_create(ctx, NULL);
+    const tn_grad_scaler_state state = {.size = sizeof state, .scale = 1};
+    const tn_named_tensors none = {NULL, 0};
+    tn_optimizer_destroy(o);
+    tn_optimizer_destroy(l);
+    tn_average_destroy(a);
+    tn_grad_scaler_destroy(g);
+    cr_assert_null(tn_optimizer_step_closure(s, l, rosenbrock, m));
+    expect_error(s, "LBFGS: it was destroyed and is used again");
+    cr_assert_null(tn_optimizer_tensors(s, o).data);
+    expect_error(s, "SGD: it was destroyed and is used again");
+    cr_assert_eq(tn_optimizer_save(o, "/tmp/never"), TN_E_DEAD_HANDLE);
+    cr_assert_neq(access("/tmp/never", F_OK), 0);
+    cr_assert_eq(tn_optimizer_load(o, "/tmp/never"), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_optimizer_load_state(o, none), TN_E_DEAD_HANDLE);
+    tn_optimizer_zero_grad(o);
+    expect_last_error("SGD: it was destroyed and is used again");
+    cr_assert_null(tn_average_tensors(s, a).data);
+    expect_error(s, "average was destroyed and is used again");
+    cr_assert_eq(tn_average_load_state(a, none), TN_E_DEAD_HANDLE);
+    cr_assert_null(tn_grad_scaler_scale(s, g, tn_ones(s, TN_INTS(1))));
+    expect_error(s, "grad scaler was destroyed and is used again");
+    cr_assert_eq(tn_grad_scaler_set_state(g, &state), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_grad_scaler_unscale(s, other, o), TN_E_DEAD_HANDLE);
+    expect_error(s, "SGD: it was destroyed and is used again");
+    tn_optimizer *living = tn_sgd_create(m, .lr = 0.1);
+    cr_assert_eq(tn_grad_scaler_step(s, g, living, NULL), TN_E_DEAD_HANDLE);
+    expect_error(s, "grad scaler was destroyed and is used again");
+    tn_grad_scaler_destroy(other);
+    tn_optimizer_destroy(living);
+    tn_module_destroy(m);
+    unsetenv("TENON_DEBUG");
+}
+
 Test(trajectories, lbfgs)
 {
     follow_lbfgs("lbfgs", 1e-3, NULL);
@@ -777,6 +818,22 @@ Test(trajectories, scaler)
     cr_assert_neq(tn_grad_scaler_unscale(s, g, o), TN_OK);
     expect_error(s, "unscaled");
     tn_grad_scaler_destroy(g);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+/* A step may be left out: then the next gradients must not be added to those of a tensor that the optimiser has not seen. */
+Test(trajectories, gradients_of_a_module_that_moved_are_set_to_zero)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_linear_create(m, "fc", 1, 1, .bias = 0);
+    tn_optimizer *o = tn_sgd_create(m, .lr = 1);
+    cr_assert_eq(tn_module_to(m, 0, TN_FLOAT64), TN_OK);
+    for (int i = 0; i < 2; i++) {
+        tn_optimizer_zero_grad(o);
+        tn_backward(s, tn_sum(s, tn_module_forward(s, m, tn_ones(s, TN_INTS(1, 1), .dtype = TN_FLOAT64))));
+        EXPECT(s, tn_grad_of(s, tn_module_tensor(m, "fc.weight")), 1);
+    }
     tn_optimizer_destroy(o);
     tn_module_destroy(m);
 }

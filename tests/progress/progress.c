@@ -83,6 +83,30 @@ Test(progress, null_does_nothing)
     tn_progress_destroy(NULL);
 }
 
+Test(progress, what_was_destroyed_does_nothing_with_debug_handles)
+{
+    setenv("TENON_DEBUG", "handles", 1);
+    FILE *f = tmpfile();
+    tn_progress *p = tn_progress_create("label", 3, .to = f);
+    tn_events *e = NULL;
+    char folder[] = "/tmp/progress.XXXXXX", text[64];
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(tn_events_create(folder, &e), TN_OK);
+    tn_progress_destroy(p);
+    cr_assert_eq(tn_events_destroy(e), TN_OK);
+    cr_assert_eq(tn_progress_step(p), 0);
+    tn_progress_start_at(p, 1);
+    tn_progress_show(p, "%d", 1);
+    cr_assert_eq(ftell(f), 0);
+    cr_assert_eq(tn_events_scalar(e, "loss", 1, 1), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_events_flush(e), TN_E_DEAD_HANDLE);
+    cr_assert_not_null(strstr(tn_last_error()->message, "events was destroyed and is used again"));
+    snprintf(text, sizeof text, "rm -r %s", folder);
+    cr_assert_eq(system(text), 0);
+    fclose(f);
+    unsetenv("TENON_DEBUG");
+}
+
 /* ---- Curves ------------------------------------------------------------------------------------------- */
 
 static char *read_file(const char *path)

@@ -95,8 +95,8 @@ TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
 
 /* For all parameters of options->module, under their names. NULL and tn_last_error() for bad options. The first step
  * makes the states. The optimiser keeps the parameters alive, but not the module, which must live as long: a step after
- * tn_module_destroy is TN_E_DEAD_HANDLE. After tn_module_to and tn_module_set_tensor the next step takes the new tensors,
- * and its states go to their devices and dtypes. */
+ * tn_module_destroy is TN_E_DEAD_HANDLE. After tn_module_to and tn_module_set_tensor the next step or tn_optimizer_zero_grad
+ * takes the new tensors, and its states go to their devices and dtypes. */
 TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
 /* For a list of leaves, named "0", "1", ...; the optimiser takes references. With defaults: tn_adamw_create_of and its like;
  * else begin with tn_optimizer_defaults(kind). */
