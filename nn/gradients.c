@@ -17,18 +17,42 @@ static tn_tensors gradients(tn_scope *s, tn_tensors parameters)
     return (tn_tensors){items, n};
 }
 
+/* The tensors may lie on several devices; the result is on that of the first. */
 static tn_tensor *norm_of(tn_scope *s, tn_tensors list, double norm_type)
 {
     if (!list.count) return tn_sum(s, tn_zeros(s, TN_INTS(0)));
+    const tn_device first = tn_tensor_device(list.data[0]);
     tn_tensors norms = tn__foreach_norm(s, list, .ord = TN_SCALAR(norm_type));
-    return tn_linalg_vector_norm(s, tn_stack(s, norms), .ord = TN_SCALAR(norm_type));
+    tn_tensor **here = tn_scope_memory(s, (uint64_t)list.count * sizeof *here);
+    if (!here) return NULL;
+    for (int64_t i = 0; i < norms.count; i++)
+        here[i] = tn_tensor_device(norms.data[i]) == first
+                      ? norms.data[i]
+                      : tn_to_device(s, norms.data[i], first, tn_tensor_dtype(norms.data[i]));
+    return tn_linalg_vector_norm(s, tn_stack(s, (tn_tensors){here, norms.count}),
+                                 .ord = TN_SCALAR(norm_type));
+}
+
+/* Multiplies all that lie on a device by one call. */
+static void multiply(tn_scope *s, tn_tensors g, tn_tensor *factor)
+{
+    for (int64_t i = 0; i < g.count && !tn_scope_failed(s); i++) {
+        const tn_device device = tn_tensor_device(g.data[i]);
+        int64_t n = 0, k = 0;
+        while (tn_tensor_device(g.data[k]) != device) k++;
+        if (k < i) continue; /* with an earlier one */
+        tn_tensor **list = tn_scope_memory(s, (uint64_t)(g.count - i) * sizeof *list);
+        for (k = i; list && k < g.count; k++)
+            if (tn_tensor_device(g.data[k]) == device) list[n++] = g.data[k];
+        tn__foreach_mul_(s, (tn_tensors){list, n}, tn_to_device(s, factor, device, tn_tensor_dtype(factor)));
+    }
 }
 
 static void scale(tn_scope *s, tn_tensors g, double max_norm, tn_tensor *norm)
 {
     if (tn_tensor_rank(norm)) norm = tn_reshape(s, norm, TN_NO_INTS);
     tn_tensor *factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-6)), max_norm);
-    if (g.count) tn__foreach_mul_(s, g, tn_clamp(s, factor, .max = TN_SCALAR(1.0)));
+    multiply(s, g, tn_clamp(s, factor, .max = TN_SCALAR(1.0)));
 }
 
 tn_tensor *tn_clip_grad_norm(tn_scope *scope, tn_tensors parameters, double max_norm, double norm_type)

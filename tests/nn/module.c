@@ -759,6 +759,34 @@ Test(module, hooks)
 
 /* ---- Gradients and initial values */
 
+/* A model that is spread over devices. The norm of all is the square root of 50. */
+Test(module, clipping_over_devices)
+{
+    tn_context *own;
+    cr_assert_eq(tn_context_create(NULL, &own), TN_OK);
+    tn_scope *step = tn_scope_open(own);
+    const tn_device devices[] = {tn_device_choose(own, "reference:0", NULL), TN_CPU};
+    for (int first = 0; first < 2; first++) {
+        tn_tensor *p[3];
+        for (int i = 0; i < 3; i++) {
+            const tn_device device = devices[(first + i) % 2];
+            p[i] = tn_zeros(step, TN_INTS(2), .dtype = TN_FLOAT64, .device = device);
+            cr_assert_eq(tn_set_requires_grad(p[i], 1), TN_OK);
+            tn_set_grad(p[i], tn_full(step, TN_INTS(2), i == 1 ? 4 : 3 / sqrt(2), .dtype = TN_FLOAT64,
+                                      .device = device));
+        }
+        tn_tensor *norm = tn_clip_grad_norm(step, (tn_tensors){p, 3}, 1, 2);
+        EXPECT(step, norm, sqrt(50));
+        cr_assert_eq(tn_tensor_device(norm), devices[first]);
+        for (int i = 0; i < 3; i++) {
+            const double want = (i == 1 ? 4 : 3 / sqrt(2)) / (sqrt(50) + 1e-6);
+            EXPECT(step, tn_grad_of(step, p[i]), want, want);
+        }
+    }
+    cr_assert_eq(tn_scope_close(step), TN_OK);
+    tn_context_destroy(own);
+}
+
 Test(module, clipping)
 {
     tn_tensor *a = VECTOR(s, 1, 0, 0), *b = VECTOR(s, 1, 0), *none = VECTOR(s, 1, 0);

@@ -366,7 +366,7 @@ TN_API int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32
 /* ---- Gradients of parameters --------------------------------------------------------------------------- */
 
 /* Scales the gradients so that their norm together is at most max_norm. Returns the norm before, a 0-dim tensor.
- * norm_type may be INFINITY. Tensors without a gradient are left out. */
+ * norm_type may be INFINITY. Tensors without a gradient are left out; those of several devices have a norm on that of the first. */
 TN_API TN_SCOPED tn_tensor *tn_clip_grad_norm(tn_scope *s, tn_tensors parameters, double max_norm,
                                               double norm_type);
 /* Clamps each element of the gradients to [-limit, limit]. */
