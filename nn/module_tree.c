@@ -255,7 +255,9 @@ int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
     if (!v.scope) return nn_no_scope(m);
     tn_module_apply(m, move_all, &v);
     if (!v.status) {
-        tn_module_apply(m, exchange_all, &v);
+        tn_module *root = m; /* modules elsewhere may share a tensor of m */
+        while (root->parent) root = root->parent;
+        tn_module_apply(root, exchange_all, &v);
         m->tree->generation++;
         if (device && !m->parent) m->tree->device = device;
         if (dtype && !m->parent) m->tree->dtype = dtype;

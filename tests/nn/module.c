@@ -557,6 +557,10 @@ Test(module, tensors_are_listed_in_order_and_shared_ones_once)
     cr_assert_eq(tn_module_tensor(net, "a.weight"), tn_module_tensor(net, "b.weight"));
     cr_assert_eq(tn_tensor_dtype(tn_module_tensor(net, "a.weight")), TN_FLOAT32);
     cr_assert_eq(tn_tensor_dtype(tn_module_tensor(net, "n.num_batches_tracked")), TN_INT64);
+    /* Also after a move of one of the modules. */
+    cr_assert_eq(tn_module_to(b, 0, TN_BFLOAT16), TN_OK);
+    cr_assert_eq(tn_module_tensor(net, "a.weight"), tn_module_tensor(net, "b.weight"));
+    cr_assert_eq(tn_tensor_dtype(tn_module_tensor(net, "a.weight")), TN_BFLOAT16);
 }
 
 Test(module, a_buffer_that_is_not_persistent_is_not_in_the_state)

@@ -238,9 +238,10 @@ TN_API void tn_module_train(tn_module *m, int32_t on);
 TN_API int32_t tn_module_is_training(const tn_module *m);
 TN_API int32_t tn_module_set_requires_grad(tn_module *m, int32_t on);
 TN_API void tn_module_zero_grad(tn_module *m);
-/* Moves all tensors to a device (0: stay), and those that are floating-point or complex to such a dtype (0: keep). Layers
- * that are added to a root later start there, too. The moved tensors are new ones without gradients; optimisers and
- * averages of the module take them, and move their states, at their next step. */
+/* Moves all tensors to a device (0: stay), and those that are floating-point or complex to such a dtype (0: keep). What modules
+ * share stays shared, also with modules of the tree that are not below m. Layers that are added to a root later start there,
+ * too. The moved tensors are new ones without gradients; optimisers and averages of the module take them, and move their
+ * states, at their next step. */
 TN_API int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype);
 /* Calls `function` for each module below m, children before parents, m last. */
 TN_API void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user);
