@@ -245,10 +245,12 @@ static int32_t compare(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tenso
     const struct {
         const char *name;
         int32_t is_given;
-    } lists[] = {{"module.", 1},
-                 {"optimizer.", p->optimizer != NULL},
-                 {"average.", p->average != NULL},
-                 {"more.", p->more.count > 0}};
+    } lists[] = {
+        {"module.", part_of(s, all, "module.").count > 0 ||
+                        tn_module_tensors(s, p->module, TN_STATE).count > 0}, /* some have no tensors */
+        {"optimizer.", p->optimizer != NULL},
+        {"average.", p->average != NULL},
+        {"more.", p->more.count > 0}};
     numbers parts[NUMBER_PARTS];
     number_parts(p, parts);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)

@@ -340,3 +340,19 @@ Test(checkpoint, the_parts_must_be_those_of_the_file)
     tn_optimizer_destroy(other);
     tn_module_destroy(net);
 }
+
+Test(checkpoint, a_module_without_tensors)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_relu_create(net, "relu");
+    const char *path = in_folder("run.safetensors");
+    int64_t step = 3;
+    cr_assert_eq(tn_checkpoint_save(path, .module = net, .step = &step), TN_OK, "%s", message());
+    step = 0;
+    cr_assert_eq(tn_checkpoint_load(path, .module = net, .step = &step), TN_OK, "%s", message());
+    cr_assert_eq(step, 3);
+    tn_linear_create(net, "fc", 2, 1);
+    expect_error(tn_checkpoint_load(path, .module = net, .step = &step), TN_E_ARGUMENT,
+                 "it has no part 'module', which the call was given");
+    tn_module_destroy(net);
+}
