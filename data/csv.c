@@ -149,7 +149,8 @@ tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *o)
                 .plain = newlocale(LC_ALL_MASK, "C", (locale_t)0),
                 .delimiter = o->delimiter ? o->delimiter : ',',
                 .is_whole = o->dtype && !tn_dtype_is_floating(o->dtype) && !tn_dtype_is_complex(o->dtype),
-                .at = (const char *)bytes,
+                .at = (const char *)bytes +
+                      (size >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0), /* a byte order mark */
                 .line = 1,
                 .columns = o->columns};
     int32_t status = !r.plain ? data_fail(s, TN_E_OUT_OF_MEMORY, "csv", o->path, "out of host memory")

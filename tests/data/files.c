@@ -221,6 +221,11 @@ Test(csv, lines_of_numbers)
     expect_shape(t, TN_INT64, TN_INTS(1, 2));
     cr_assert_eq(*(int64_t *)tn_tensor_data(t), 9007199254740993);
     expect_shape(CSV("heading\n", .skip_lines = 1), TN_FLOAT64, TN_INTS(0, 0));
+    EXPECT(s,
+           CSV("\xef\xbb\xbf"
+               "7,8\n",
+               .dtype = TN_INT64),
+           7, 8); /* as spreadsheets write UTF-8 */
 }
 
 Test(csv, errors_name_line_and_column)
