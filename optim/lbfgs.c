@@ -151,14 +151,16 @@ static point point_at(run *r, tn_tensor *d, double t)
     return p;
 }
 
-/* A step that satisfies the strong Wolfe conditions, c1 = 1e-4, c2 = 0.9. */
-static point strong_wolfe(run *r, tn_tensor *d, double t, double f, tn_tensor *g, double slope)
+/* A step that satisfies the strong Wolfe conditions, c1 = 1e-4, c2 = 0.9, or the best one after about max_search evaluations. */
+static point strong_wolfe(run *r, tn_tensor *d, double t, double f, tn_tensor *g, double slope,
+                          int64_t max_search)
 {
-    const double c1 = 1e-4, c2 = 0.9;
-    const int max_search = 25;
+    const double c1 = 1e-4, c2 = 0.9,
+                 change = 1e-9; /* the least width of the bracket, whatever the options say */
     point start = {0, f, slope, g}, previous = start, now = point_at(r, d, t), ends[2];
-    double size = largest(r->s, d), change = r->options->tolerance_change;
-    int is_done = 0, search = 0, have_ends = 0;
+    double size = largest(r->s, d);
+    int64_t search = 0;
+    int is_done = 0, have_ends = 0;
     for (; search < max_search && !tn_scope_failed(r->s); search++) {
         if (now.f > f + c1 * now.t * slope || (search > 1 && now.f >= previous.f)) {
             ends[0] = previous, ends[1] = now, have_ends = 1;
@@ -279,7 +281,7 @@ static void iterate(run *r, struct optim_lbfgs *l, double loss, tn_tensor *g)
         double slope = dot(r->s, g, l->direction);
         if (slope > -o->tolerance_change || tn_scope_failed(r->s)) return;
         if (o->line_search) {
-            point p = strong_wolfe(r, l->direction, l->t, loss, g, slope);
+            point p = strong_wolfe(r, l->direction, l->t, loss, g, slope, most - r->evaluations);
             l->t = p.t, loss = p.f, g = p.g;
             move(r, l->direction, l->t);
         } else {

@@ -182,6 +182,64 @@ static void follow_lbfgs(const char *name, double lr, const char *search)
     tn_module_destroy(m);
 }
 
+typedef struct counted {
+    tn_module *m;
+    int evaluations;
+} counted;
+
+static tn_tensor *count_evaluations(void *user, tn_scope *scope)
+{
+    counted *c = user;
+    c->evaluations++;
+    return rosenbrock(c->m, scope);
+}
+
+/* The line search stops where max_eval says, and whatever tolerance_change is: what PyTorch 2.13 does. */
+Test(trajectories, lbfgs_searches_within_its_evaluations)
+{
+    static const struct {
+        double lr, change;
+        int64_t most;
+        int evaluations[3];
+        double p[3][2];
+    } runs[] = {
+        {30,
+         1e-9,
+         0,
+         {6, 12, 18},
+         {{-0.8829981212826222, 1.1293885219254602},
+          {-1.0211795214210206, 1.0543694538028847},
+          {-0.802182045171737, 0.6039951839375471}}},
+        {1e-4,
+         1e-9,
+         3,
+         {4, 8, 12},
+         {{-1.1928985507246377, 1.0028985507246377},
+          {-1.1915446895925723, 1.0035070627070188},
+          {-1.190208752649748, 1.0041606645926402}}},
+        {30,
+         5,
+         100,
+         {6, 10, 11},
+         {{-0.8829981212826222, 1.1293885219254602},
+          {-1.025683490037029, 1.0556820972406782},
+          {-1.025683490037029, 1.0556820972406782}}},
+    };
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+        counted c = {.m = tn_module_create(ctx, "m", NULL)};
+        tn_tensor *p = tn_module_add_parameter(c.m, "p", VECTOR(s, 0, -1.2, 1));
+        tn_optimizer *o = tn_lbfgs_create(c.m, .lr = runs[k].lr, .max_iter = 4, .max_eval = runs[k].most,
+                                          .tolerance_change = runs[k].change, .line_search = "strong_wolfe");
+        for (int i = 0; i < 3; i++) {
+            cr_assert_not_null(tn_optimizer_step_closure(s, o, count_evaluations, &c));
+            cr_assert_eq(c.evaluations, runs[k].evaluations[i], "run %zu, step %d: %d", k, i, c.evaluations);
+            expect_values(s, tn_detach(s, p), 2, runs[k].p[i], 1e-9);
+        }
+        tn_optimizer_destroy(o);
+        tn_module_destroy(c.m);
+    }
+}
+
 /* Not one of the calls works on what is gone, or writes a file of it. */
 Test(trajectories, other_calls_of_what_was_destroyed_are_errors_with_debug_handles)
 {
