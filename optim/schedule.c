@@ -47,9 +47,10 @@ double tn_lr_cosine(int64_t i, double base, int64_t total, double low)
 double tn_lr_cosine_restarts(int64_t i, double base, int64_t first, int64_t factor, double low)
 {
     int64_t length = first > 0 ? first : 1;
+    if (factor <= 1 && i >= length) i %= length;
     while (i >= length) {
         i -= length;
-        length *= factor > 1 ? factor : 1;
+        length *= factor;
     }
     return tn_lr_cosine(i, base, length, low);
 }

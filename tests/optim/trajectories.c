@@ -337,6 +337,16 @@ Test(trajectories, a_cycle_that_begins_at_its_top)
     cr_assert_float_eq(tn_lr_one_cycle(9, 1, 10, 0.1, 25, 1e4), 4e-6, 1e-15);
 }
 
+Test(trajectories, restarts_of_a_long_run, .timeout = 10)
+{
+    for (int64_t i = 0; i < 8; i++) {
+        cr_assert_eq(tn_lr_cosine_restarts((1ll << 60) + i, 1, 4, 1, 0.1),
+                     tn_lr_cosine_restarts(i % 4, 1, 4, 1, 0.1));
+        cr_assert_eq(tn_lr_cosine_restarts((1ll << 60) - 4 + i, 1, 4, 2, 0.1),
+                     tn_lr_cosine(i, 1, 1ll << 60, 0.1));
+    }
+}
+
 Test(trajectories, plateau)
 {
     double want[20], measures[20];
