@@ -35,10 +35,14 @@ static tn_tensor *value_of(tn_scope *s, const tn_module *m, const nn_computed *c
 int32_t nn_computed_begin(tn_scope *s, tn_module *m)
 {
     for (uint32_t i = 0; i < m->computed_count; i++) {
-        tn_tensor *t = value_of(s, m, &m->computed[i]);
+        nn_computed *c = &m->computed[i];
+        nn_slot *slot = nn_slot_find(m, c->name);
+        if (c->calls || !slot->tensor) c->calls++;
+        if (c->calls != 1) continue; /* filled by a call around this one, or given */
+        tn_tensor *t = value_of(s, m, c);
         if (!t && !tn_scope_failed(s))
             tn_scope_fail(s, TN_E_STATE, "module: a parametrization returned NULL without an error");
-        nn_slot_find(m, m->computed[i].name)->tensor = tn_scope_failed(s) ? NULL : tn_retain(t);
+        slot->tensor = tn_scope_failed(s) ? NULL : tn_retain(t);
     }
     if (tn_scope_failed(s)) nn_computed_end(m);
     return tn_scope_failed(s);
@@ -47,7 +51,9 @@ int32_t nn_computed_begin(tn_scope *s, tn_module *m)
 void nn_computed_end(tn_module *m)
 {
     for (uint32_t i = 0; i < m->computed_count; i++) {
-        nn_slot *slot = nn_slot_find(m, m->computed[i].name);
+        nn_computed *c = &m->computed[i];
+        nn_slot *slot = nn_slot_find(m, c->name);
+        if (!c->calls || --c->calls) continue;
         tn_release(slot->tensor);
         slot->tensor = NULL;
     }
@@ -76,11 +82,21 @@ int32_t nn_computed_add(tn_module *m, const char *name, tn_module *holder, const
         return tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
     }
     *first = how;
-    m->computed[m->computed_count++] = (nn_computed){own, holder, first, 1};
+    m->computed[m->computed_count++] = (nn_computed){.name = own, .holder = holder, .how = first, .count = 1};
     tn_release(slot->tensor);
     slot->tensor = NULL;
     m->tree->generation++;
     return TN_OK;
+}
+
+/* Whether one of the originals is: a frozen parameter stays one. */
+static int32_t is_trained(const tn_module *m, const nn_computed *c)
+{
+    char name[NN_NAME_BYTES];
+    int32_t is = 0;
+    if (!c->holder) return tn_requires_grad(tn_module_tensor(m, nn_pruned_name(c->name, "_orig", name)));
+    for (uint32_t i = 0; i < c->holder->slot_count; i++) is |= tn_requires_grad(c->holder->slots[i].tensor);
+    return is;
 }
 
 int32_t nn_computed_remove(tn_module *m, nn_computed *c)
@@ -89,7 +105,7 @@ int32_t nn_computed_remove(tn_module *m, nn_computed *c)
     if (!s) return nn_no_scope(m);
     tn_tensor *value = value_of(s, m, c);
     tn_tensor *t = value ? tn_clone(s, tn_detach(s, value)) : NULL;
-    if (t) tn_set_requires_grad(t, 1);
+    if (t) tn_set_requires_grad(t, is_trained(m, c));
     tn_retain(t);
     int32_t status = nn_scope_close(m, s);
     if (status) return status;
@@ -147,7 +163,8 @@ static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const
     for (int32_t i = 0; i < n && !tn_scope_failed(s); i++) {
         char name[16];
         snprintf(name, sizeof name, n == 1 ? "original" : "original%d", i);
-        tn_module_add_parameter(holder, name, out[i]);
+        tn_tensor *original = tn_module_add_parameter(holder, name, out[i]);
+        if (original && !tn_requires_grad(value)) tn_set_requires_grad(original, 0);
     }
 }
 

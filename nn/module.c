@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree of modules: building and asking; module_tree.c does what concerns all of a tree. */
-#include "module.h"
+#include "computed.h"
 #include "number_text.h"
 
 #include <stdarg.h>
@@ -466,15 +466,34 @@ tn_module *tn_module_child(const tn_module *m, const char *name)
     return NULL;
 }
 
+/* The module that has the tensor, and the tensor's own name. NULL if there is none. */
+static tn_module *owner_of(const tn_module *m, const char **name)
+{
+    const char *dot = *name ? strrchr(*name, '.') : NULL;
+    char path[NN_PATH_BYTES];
+    if (!dot) return *name ? (tn_module *)m : NULL;
+    if ((uint64_t)(dot - *name) >= sizeof path) return NULL;
+    memcpy(path, *name, (size_t)(dot - *name));
+    path[dot - *name] = 0;
+    *name = dot + 1;
+    return tn_module_child(m, path);
+}
+
 static nn_slot *slot_at(const tn_module *m, const char *name)
 {
-    const char *dot = name ? strrchr(name, '.') : NULL;
+    const tn_module *owner = owner_of(m, &name);
+    return owner ? nn_slot_find(owner, name) : NULL;
+}
+
+/* Fails the tree if calls compute the tensor: they would not take another one. */
+static int32_t refuse_computed(tn_module *m, const char *name)
+{
+    const char *last = name;
     char path[NN_PATH_BYTES];
-    if (!dot) return name ? nn_slot_find(m, name) : NULL;
-    if ((uint64_t)(dot - name) >= sizeof path) return NULL;
-    memcpy(path, name, (size_t)(dot - name));
-    path[dot - name] = 0;
-    return nn_slot_find(tn_module_child(m, path), dot + 1);
+    const tn_module *owner = owner_of(m, &last);
+    if (!owner || !nn_computed_find(owner, last)) return TN_OK;
+    return nn_fail(m, TN_E_STATE, "module '%s': tensor '%s': it is parametrized or pruned; set its original",
+                   nn_label(m, path, sizeof path), name);
 }
 
 tn_tensor *tn_module_tensor(const tn_module *m, const char *name)
@@ -500,6 +519,7 @@ int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
                        "(tn_module_set_absent first, to change them)",
                        path, name, nn_sizes(t, given, sizeof given),
                        nn_sizes(slot->tensor, present, sizeof present));
+    if (refuse_computed(m, name)) return m->tree->status;
     m->tree->generation++;
     return hold(m, slot, t);
 }
@@ -512,6 +532,7 @@ int32_t tn_module_set_absent(tn_module *m, const char *name)
     if (!slot)
         return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", nn_label(m, path, sizeof path),
                        name ? name : "");
+    if (refuse_computed(m, name)) return m->tree->status;
     m->tree->generation++;
     return hold(m, slot, NULL);
 }

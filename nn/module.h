@@ -30,6 +30,7 @@ typedef struct nn_computed {
         *holder; /* of the originals: "parametrizations.NAME"; NULL: NAME_orig times NAME_mask, of pruning */
     const tn_parametrization **how; /* one for each child of the holder, in order */
     uint32_t count;
+    uint32_t calls; /* that run now with the computed tensor: one, or more where forward calls itself */
 } nn_computed;
 
 /* What the whole tree shares; it belongs to the root. */
@@ -77,7 +78,7 @@ static inline tn_scope *nn_without_recording(tn_scope *s)
         .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
     return tn_scope_open_child(s, &options);
 }
-/* Fills the slots of m that are computed; the tensors belong to the scope. nn_computed_end empties them again. */
+/* Fills the slots of m that are computed, but for those that have the tensor of a functional call. nn_computed_end empties them again. */
 int32_t nn_computed_begin(tn_scope *s, tn_module *m);
 void nn_computed_end(tn_module *m);
 /* Makes the tensors of a lazy layer for this input. Returns the status of the scope. */

@@ -63,7 +63,8 @@ static int32_t begin(pruned *p)
     if (p->mask) return TN_OK;
     tn_scope *s = nn_scope(m);
     if (!s) return nn_no_scope(m);
-    tn_module_add_parameter(m, nn_pruned_name(p->name, "_orig", text), p->original);
+    tn_tensor *original = tn_module_add_parameter(m, nn_pruned_name(p->name, "_orig", text), p->original);
+    if (original && !tn_requires_grad(p->original)) tn_set_requires_grad(original, 0);
     mark_extra(m, text);
     tn_module_add_buffer(m, nn_pruned_name(p->name, "_mask", text),
                          tn_ones_like(s, tn_detach(s, p->original)), 0);

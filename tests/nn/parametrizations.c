@@ -286,6 +286,49 @@ Test(prune, slices_at_random_and_identity)
 
 /* The masks are those that prune.global_unstructured of PyTorch gives for these values: the smallest of all, by size, among
  * those that are left. */
+/* What computes a tensor once for several calls (torch.nn.utils.parametrize.cached), and other tensors in its place. */
+Test(parametrizations, a_functional_call_takes_the_tensor_that_it_is_given)
+{
+    tn_module *fc = linear("fc", 1, 1);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 1), .dtype = TN_FLOAT64);
+    tn_init_constant(s, tn_module_tensor(fc, "weight"), 2);
+    tn_init_constant(s, tn_module_tensor(fc, "bias"), 0);
+    cr_assert_eq(tn_prune_identity(fc, "weight"), TN_OK);
+    tn_tensor *five = tn_full(s, TN_INTS(1, 1), 5.0, .dtype = TN_FLOAT64);
+    for (int i = 0; i < 2; i++) {
+        const tn_named_tensor with = {"weight", i ? tn_module_compute(s, fc, "weight") : five};
+        EXPECT(
+            s,
+            tn_detach(s, tn_module_functional_call(s, fc, (tn_named_tensors){&with, 1}, TN_TENSORS(x)).first),
+            i ? 2 : 5);
+        cr_assert_null(tn_module_tensor(fc, "weight"));
+        EXPECT(s, tn_detach(s, tn_module_forward(s, fc, x)), 2);
+    }
+    cr_assert_eq(tn_module_set_tensor(net, "fc.weight", five), TN_E_STATE);
+    expect_last_error("tensor 'fc.weight': it is parametrized or pruned; set its original");
+}
+
+Test(parametrizations, frozen_parameters_stay_frozen)
+{
+    tn_module *pruned = linear("pruned", 2, 2), *norm = linear("norm", 2, 2),
+              *spectral = linear("spectral", 2, 2);
+    tn_module_set_requires_grad(net, 0);
+    cr_assert_eq(tn_prune_identity(pruned, "weight"), TN_OK);
+    cr_assert_eq(tn_weight_norm(norm, "weight", 0), TN_OK);
+    cr_assert_eq(tn_spectral_norm(spectral, "weight", 1, 0), TN_OK);
+    tn_named_tensors all = tn_module_tensors(s, net, TN_PARAMETERS);
+    cr_assert_eq(all.count, 7);
+    for (int64_t i = 0; i < all.count; i++)
+        cr_assert_not(tn_requires_grad(all.data[i].tensor), "%s", all.data[i].name);
+    cr_assert_eq(tn_prune_remove(pruned, "weight"), TN_OK);
+    cr_assert_eq(tn_module_remove_parametrization(norm, "weight"), TN_OK);
+    cr_assert_eq(tn_module_restore_parametrized(spectral, "weight"), TN_OK);
+    all = tn_module_tensors(s, net, TN_PARAMETERS);
+    cr_assert_eq(all.count, 6);
+    for (int64_t i = 0; i < all.count; i++)
+        cr_assert_not(tn_requires_grad(all.data[i].tensor), "%s", all.data[i].name);
+}
+
 /* The tensors that pruning adds are not biases. */
 Test(prune, cells_without_biases)
 {
