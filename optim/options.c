@@ -92,19 +92,36 @@ static const char *foreign_text(uint32_t kind, const option *foreign, char text[
     return text;
 }
 
+/* A number below 0 that must not be, or NULL. Those that a kind does not have are 0. */
+static const char *sign_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES])
+{
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"weight_decay", o->weight_decay},
+                   {"momentum", o->momentum},
+                   {"eps", o->eps},
+                   {"eps2", o->eps2},
+                   {"alpha", kind == TN_RMSPROP ? o->alpha : 0},
+                   {"lr_decay", o->lr_decay},
+                   {"initial_accumulator_value", o->initial_accumulator_value},
+                   {"momentum_decay", o->momentum_decay}};
+    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].value >= 0))
+            return fault(text, "%s: must be 0 or more, got %g", numbers[i].name, numbers[i].value);
+    return NULL;
+}
+
 /* A number out of its range, or NULL. */
 static const char *range_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES])
 {
     if (!(o->lr >= 0 && isfinite(o->lr)))
         return fault(text, "lr: must be 0 or more, and finite, got %g", o->lr);
-    if (!(o->weight_decay >= 0))
-        return fault(text, "weight_decay: must be 0 or more, got %g", o->weight_decay);
-    if (!(o->momentum >= 0)) return fault(text, "momentum: must be 0 or more, got %g", o->momentum);
+    if (sign_fault(kind, o, text)) return text;
     if (!(o->beta1 >= 0 && o->beta1 < 1))
         return fault(text, "beta1: must be from 0 to 1, 1 not included, got %g", o->beta1);
     if (!(o->beta2 >= 0 && o->beta2 < 1))
         return fault(text, "beta2: must be from 0 to 1, 1 not included, got %g", o->beta2);
-    if (!(o->eps >= 0)) return fault(text, "eps: must be 0 or more, got %g", o->eps);
     if (!(o->rho >= 0 && o->rho <= 1)) return fault(text, "rho: must be from 0 to 1, got %g", o->rho);
     if (kind != TN_MUON && o->nesterov && (o->momentum == 0 || o->dampening != 0))
         return fault(text, "nesterov: needs a momentum and no dampening, got momentum %g and dampening %g",
@@ -112,6 +129,8 @@ static const char *range_fault(uint32_t kind, const tn_optimizer_options *o, cha
     if (kind == TN_RPROP && !(o->eta_minus > 0 && o->eta_minus < 1 && o->eta_plus > 1))
         return fault(text, "eta_minus must be between 0 and 1, eta_plus above 1, got %g and %g", o->eta_minus,
                      o->eta_plus);
+    if (!(o->beta2_decay <= 0)) return fault(text, "beta2_decay: must be 0 or less, got %g", o->beta2_decay);
+    if (kind == TN_ADAFACTOR && !(o->d >= 1)) return fault(text, "d: must be 1 or more, got %g", o->d);
     if (kind == TN_MUON && (o->ns_steps < 0 || o->ns_steps >= 100))
         return fault(text, "ns_steps: must be from 0 to 99, got %lld", (long long)o->ns_steps);
     if (kind == TN_MUON && o->adjust_lr && strcmp(o->adjust_lr, "original") &&

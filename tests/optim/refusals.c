@@ -138,6 +138,32 @@ Test(refusals, a_step_scales_the_rates_of_groups)
     tn_optimizer_destroy(o);
 }
 
+/* Numbers that PyTorch refuses. */
+Test(refusals, numbers_out_of_their_ranges)
+{
+    tn_tensor *w = VECTOR(s, 1, 1, 2);
+    const tn_tensors of = TN_TENSORS(w);
+#define EXPECT_REFUSED(kind, option, text)                  \
+    cr_assert_null(tn_##kind##_create_of(ctx, of, option)); \
+    expect_last_error(text)
+    EXPECT_REFUSED(rmsprop, .alpha = -0.5, "RMSprop: alpha: must be 0 or more, got -0.5");
+    EXPECT_REFUSED(rmsprop, .eps = NAN, "RMSprop: eps: must be 0 or more, got nan");
+    EXPECT_REFUSED(adagrad, .lr_decay = -1, "Adagrad: lr_decay: must be 0 or more, got -1");
+    EXPECT_REFUSED(adagrad, .initial_accumulator_value = -1,
+                   "Adagrad: initial_accumulator_value: must be 0 or more, got -1");
+    EXPECT_REFUSED(nadam, .momentum_decay = -1, "NAdam: momentum_decay: must be 0 or more, got -1");
+    EXPECT_REFUSED(adafactor, .beta2_decay = 0.5, "Adafactor: beta2_decay: must be 0 or less, got 0.5");
+    EXPECT_REFUSED(adafactor, .eps2 = -1, "Adafactor: eps2: must be 0 or more, got -1");
+    EXPECT_REFUSED(adafactor, .d = 0.5, "Adafactor: d: must be 1 or more, got 0.5");
+    EXPECT_REFUSED(sgd, .momentum = -1, "SGD: momentum: must be 0 or more, got -1");
+    EXPECT_REFUSED(adamw, .weight_decay = -1, "AdamW: weight_decay: must be 0 or more, got -1");
+#undef EXPECT_REFUSED
+    tn_optimizer *o = tn_asgd_create_of(ctx, TN_TENSORS(w),
+                                        .alpha = -0.5); /* of an optimiser for which any number will do */
+    cr_assert_not_null(o);
+    tn_optimizer_destroy(o);
+}
+
 /* A struct that is set by hand and says nothing of lr must not set all rates to 0. */
 Test(refusals, step_options_without_defaults)
 {
