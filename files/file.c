@@ -254,6 +254,7 @@ void tn_file_close(tn_file *f)
     free(f->places);
     free(f->sorted);
     free(f->path);
+    f->count = 0;
     handle_free(f);
 }
 

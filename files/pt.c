@@ -31,7 +31,8 @@ struct tn_pt {
     pthread_mutex_t lock; /* of zip */
     char folder[MOST_NAME];
     pickle values;
-    leaf *leaves;
+    leaf *leaves;        /* in the file's order */
+    const leaf **sorted; /* by name; those of one name in the file's order */
     uint32_t count, room;
     handle_mark mark;
 };
@@ -175,6 +176,22 @@ static int32_t add_leaves(tn_scope *s, tn_pt *f, const pickle_node *n, char *nam
     return TN_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const leaf *x = *(const leaf *const *)a, *y = *(const leaf *const *)b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x > y) - (x < y);
+}
+
+static int32_t sort_leaves(tn_scope *s, tn_pt *f)
+{
+    f->sorted = malloc(((size_t)f->count + 1) * sizeof *f->sorted);
+    if (!f->sorted) return fail(s, f->path, TN_E_OUT_OF_MEMORY, "out of host memory");
+    for (uint32_t i = 0; i < f->count; i++) f->sorted[i] = &f->leaves[i];
+    qsort(f->sorted, f->count, sizeof *f->sorted, by_name);
+    return TN_OK;
+}
+
 static int32_t read_values(tn_scope *s, tn_pt *f)
 {
     uint8_t *bytes = NULL;
@@ -193,7 +210,8 @@ static int32_t read_values(tn_scope *s, tn_pt *f)
     status = pickle_read(&f->values, bytes, size);
     free(bytes);
     if (status) return fail(s, f->path, status, "%s", f->values.error);
-    return add_leaves(s, f, f->values.root, name, 0, 0);
+    status = add_leaves(s, f, f->values.root, name, 0, 0);
+    return status ? status : sort_leaves(s, f);
 }
 
 /* ---- The file ------------------------------------------------------------------------------------------------------ */
@@ -204,6 +222,8 @@ void tn_pt_close(tn_pt *f)
     if (f->zip) zip_discard(f->zip);
     for (uint32_t i = 0; i < f->count; i++) free(f->leaves[i].name);
     free(f->leaves);
+    free(f->sorted);
+    f->count = 0;
     pickle_free(&f->values);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
@@ -253,9 +273,15 @@ const char *tn_pt_name(const tn_pt *f, uint64_t i)
 /* The last one of that name: as in Python, where a later value replaces an earlier one. */
 static const pickle_node *find(const tn_pt *f, const char *name)
 {
-    for (uint32_t i = f && name ? f->count : 0; i-- > 0;)
-        if (!strcmp(f->leaves[i].name, name)) return f->leaves[i].value;
-    return NULL;
+    uint32_t from = 0, to = f && name ? f->count : 0;
+    while (from < to) { /* the end of those that are not behind the name */
+        const uint32_t middle = from + (to - from) / 2;
+        if (strcmp(f->sorted[middle]->name, name) <= 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from && !strcmp(f->sorted[from - 1]->name, name) ? f->sorted[from - 1]->value : NULL;
 }
 
 int32_t pt_is_tensor(const tn_pt *f, uint64_t i)

@@ -186,10 +186,12 @@ Test(pt, closed_twice_is_an_error_with_debug_handles)
     tn_pt_close(f);
     expect_error(TN_E_DEAD_HANDLE, TN_E_DEAD_HANDLE, "pt was destroyed and is destroyed again at ");
     expect_dead(tn_pt_get(s, f, "plain", TN_CPU), "pt was destroyed and is used again");
+    cr_assert(tn_pt_count(f) == 0 && !tn_pt_name(f, 0) && tn_pt_value(f, "plain").tag == TN_TAG_NONE);
     tn_file_close(file);
     tn_file_close(file);
     expect_error(TN_E_DEAD_HANDLE, TN_E_DEAD_HANDLE, "file was destroyed and is destroyed again at ");
     expect_dead(tn_file_get(s, file, "plain", TN_CPU), "file was destroyed and is used again");
+    cr_assert(tn_file_count(file) == 0 && !tn_file_name(file, 0));
     unsetenv("TENON_DEBUG");
 }
 
@@ -436,6 +438,25 @@ static void expect_refused(const char *values, size_t size, int32_t expected, co
 #define EXPECT_REFUSED(pickle, ...) expect_refused(pickle, sizeof(pickle) - 1, __VA_ARGS__)
 #define EIGHT(n)                    n n n n n n n n
 #define LONG(low, high)             "\x8a\x08" low "\0\0\0\0\0\0" high
+
+/* {"a.b": 1, "z": 3, "a": {"b": 2}, "z": 4}: of equal names the last one counts, as in Python. */
+Test(pt, the_last_value_of_a_name_counts)
+{
+    static const char values[] =
+        "\x80\x02}(X\3\0\0\0a.bK\1X\1\0\0\0zK\3X\1\0\0\0a}X\1\0\0\0bK\2sX\1\0\0\0zK\4u.";
+    write_archive(values, sizeof values - 1, NULL, 0, NULL);
+    tn_pt *f = opened(damaged());
+    static const char *const names[] = {"a.b", "z", "a.b", "z"};
+    cr_assert_eq(tn_pt_count(f), 4);
+    for (uint64_t i = 0; i < 4; i++) cr_assert_str_eq(tn_pt_name(f, i), names[i]);
+    cr_assert_eq(tn_pt_value(f, "a.b").as.i, 2);
+    cr_assert_eq(tn_pt_value(f, "z").as.i, 4);
+    cr_assert_eq(tn_pt_value(f, "a").tag, TN_TAG_NONE);
+    cr_assert_eq(tn_pt_value(f, "zz").tag, TN_TAG_NONE);
+    cr_assert_eq(tn_pt_value(f, "").tag, TN_TAG_NONE);
+    tn_pt_close(f);
+    unlink(damaged());
+}
 
 /* Sizes, strides and offsets that reach past the storage, also where their products overflow. */
 Test(pt, tensors_that_do_not_fit_their_storage)
