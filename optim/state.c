@@ -253,6 +253,13 @@ static void read_all(tn_scope *s, tn_named_tensors state, const tn_optimizer *o,
         double numbers[3] = {0};
         into[i] = (optim_parameter){0};
         read_numbers(s, state, joined(s, o->parameters[i].name, "#"), numbers, 3);
+        if (!(numbers[0] >= 0 && numbers[0] <= 0x1p53)) {
+            char text[256];
+            plain_snprintf(text, sizeof text, "the state of '%.180s' has %g steps", o->parameters[i].name,
+                           numbers[0]);
+            optim_fail(s, TN_E_CORRUPT, o, text);
+            return;
+        }
         into[i].step = (int64_t)numbers[0];
         memcpy(into[i].numbers, numbers + 1, sizeof into[i].numbers);
         for (uint32_t k = 0; k < OPTIM_MAX_STATES && optim_kinds[o->kind].states[k]; k++)

@@ -138,6 +138,28 @@ Test(refusals, a_step_scales_the_rates_of_groups)
     tn_optimizer_destroy(o);
 }
 
+/* A number of steps that is none changes nothing. */
+Test(refusals, states_with_a_number_of_steps_that_is_none)
+{
+    tn_tensor *w = VECTOR(s, 1, 1, 2);
+    tn_optimizer *o = tn_adam_create_of(ctx, TN_TENSORS(w), .lr = 0.5);
+    tn_set_grad(w, VECTOR(s, 0, 1, 1));
+    cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+    const double wrong[] = {NAN, INFINITY, -1, 1e300};
+    for (int i = 0; i < 4; i++) {
+        const tn_named_tensors all = tn_optimizer_tensors(s, o);
+        tn_named_tensor *list = tn_scope_memory(s, (uint64_t)all.count * sizeof *list);
+        memcpy(list, all.data, (size_t)all.count * sizeof *list);
+        for (int64_t k = 0; k < all.count; k++)
+            if (!strcmp(list[k].name, "0.#")) list[k].tensor = VECTOR(s, 0, wrong[i], 0, 0);
+        cr_assert_eq(tn_optimizer_load_state(o, (tn_named_tensors){list, all.count}), TN_E_CORRUPT);
+        char text[96];
+        snprintf(text, sizeof text, "Adam: the state of '0' has %g steps", wrong[i]);
+        expect_last_error(text);
+    }
+    tn_optimizer_destroy(o);
+}
+
 /* Numbers that PyTorch refuses. */
 Test(refusals, numbers_out_of_their_ranges)
 {
