@@ -162,6 +162,16 @@ static void report_by_device(late *l)
     report(l, synchronize_device, "device.synchronize");
 }
 
+/* The stream that fails is not the first one of the device. */
+static void report_of_other(late *l)
+{
+    desk *d = &l->d;
+    void *first = d->stream;
+    d->stream = d->h.streams[0] = d->other;
+    d->other = first;
+    report(l, synchronize_device, "device.synchronize");
+}
+
 static void report_by_query(late *l)
 {
     report(l, ask_stream, "stream.query");
@@ -198,6 +208,59 @@ static int32_t ask_event(late *l)
 static int32_t wait_event(late *l)
 {
     return l->d.h.event->synchronize(l->d.h.self, l->d.device, l->d.event);
+}
+
+/* What may wait for the stream and has a status: it returns the error, or leaves it to whoever asks. */
+static void returns_or_leaves(desk *d, int32_t status, const char *what)
+{
+    char after[80];
+    snprintf(after, sizeof after, "stream.synchronize, after %s,", what);
+    if (status)
+        is_expected(d, status, what);
+    else
+        is_expected(d, synchronize_stream(d), after);
+}
+
+/* Memory that is not pinned: the copy may wait. */
+static void copy_behind(late *l, int to_host)
+{
+    static float host[CELLS];
+    desk *d = &l->d;
+    const tn_copy_interface *c = d->h.copy;
+    if (!queue_failure(l)) return;
+    void *x = l->call.tensors[0].desc.allocation;
+    gate_open(&d->g);
+    d->h.mini.error[0] = 0;
+    if (to_host)
+        returns_or_leaves(d,
+                          c->device_to_host(d->h.self, d->device, host, NULL, x, 0, sizeof host, d->stream),
+                          "copy.device_to_host");
+    else
+        returns_or_leaves(d,
+                          c->host_to_device(d->h.self, d->device, x, 0, host, NULL, sizeof host, d->stream),
+                          "copy.host_to_device");
+}
+
+static void keep_by_download(late *l)
+{
+    copy_behind(l, 1);
+}
+
+static void keep_by_upload(late *l)
+{
+    copy_behind(l, 0);
+}
+
+/* A driver may wait for all work there, and has no status to return. */
+static void keep_by_free(late *l)
+{
+    desk *d = &l->d;
+    void *x = hand_alloc(&d->h, 0, sizeof zeros, NULL, d->out);
+    if (!x || !queue_failure(l)) return;
+    gate_open(&d->g);
+    hand_free(&d->h, 0, x, sizeof zeros);
+    d->h.mini.error[0] = 0;
+    is_expected(d, synchronize_stream(d), "stream.synchronize, after memory.free,");
 }
 
 static void keep_by_event_query(late *l)
@@ -352,23 +415,18 @@ static void count(late *l)
 static void count_behind(late *l)
 {
     static const int64_t none[] = {0, 2};
-    desk *d = &l->d;
     hand_call *k = &l->call;
     hand_tensor *result;
     if (!queue_failure(l)) return;
     result = hand_call_tensor(k, TN_INT64, 2, none, NULL);
-    gate_open(&d->g);
+    gate_open(&l->d.g);
     k->call.n_args = 0;
     if (!result) return;
     hand_call_give(k, hand_call_value(&k->tensors[0]));
     k->outs[0] = hand_call_value(result);
     if (!hand_call_find(k, "aten::nonzero", TN_FLOAT32)) return;
-    d->h.mini.error[0] = 0;
-    int32_t status = hand_call_run(k);
-    if (status)
-        is_expected(d, status, "nonzero");
-    else
-        is_expected(d, synchronize_stream(d), "stream.synchronize, after nonzero,");
+    l->d.h.mini.error[0] = 0;
+    returns_or_leaves(&l->d, hand_call_run(k), "nonzero");
 }
 
 /* ---- The list ------------------------------------------------------------------------------------------ */
@@ -380,6 +438,10 @@ static const struct {
     {"error/stream.synchronize", report_by_stream},
     {"error/stream.query", report_by_query},
     {"error/device.synchronize", report_by_device},
+    {"error/device.synchronize-of-other-stream", report_of_other},
+    {"error/copy.device_to_host", keep_by_download},
+    {"error/copy.host_to_device", keep_by_upload},
+    {"error/memory.free", keep_by_free},
     {"error/event.query", keep_by_event_query},
     {"error/event.synchronize", keep_by_event_wait},
     {"error/nonzero", count_behind},

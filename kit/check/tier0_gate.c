@@ -75,22 +75,47 @@ static void query_event(desk *d)
     check_that(d->out, done == 1, "event.query after its stream was synchronized: %d, expected 1", done);
 }
 
-static void wait_for_event(desk *d)
+/* 0: the case is skipped. */
+static int can_wait(const desk *d)
+{
+    if (HAND_HAS(d->h.stream, wait_event)) return 1;
+    check_skip(d->out, "the plugin has no stream.wait_event: the host waits");
+    return 0;
+}
+
+/* The other stream waits for what d->stream has recorded behind the gate, and has a mark behind that. */
+static int queue_wait(desk *d)
 {
     const tn_stream_interface *s = d->h.stream;
-    if (!HAND_HAS(s, wait_event)) {
-        check_skip(d->out, "the plugin has no stream.wait_event: the host waits");
-        return;
-    }
-    if (!desk_hold(d)) return;
-    if (!desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record") ||
-        !desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event") ||
-        !desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_mark, &d->g),
-                 "stream.host_callback"))
-        return;
+    return desk_hold(d) &&
+           desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record") &&
+           desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event") &&
+           desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_mark, &d->g),
+                   "stream.host_callback");
+}
+
+static void wait_for_event(desk *d)
+{
+    if (!can_wait(d) || !queue_wait(d)) return;
     stays_unfinished(d, ask_other_stream, "stream.query of a stream that waits for an event");
     stays_unfinished(d, ask_mark, "host callbacks that ran on a stream that waits for an event");
     finish(d);
+}
+
+/* Queued work may still wait for an event that is destroyed. */
+static void wait_for_destroyed(desk *d)
+{
+    if (!can_wait(d) || !queue_wait(d)) return;
+    d->h.event->destroy(d->h.self, d->device, d->event);
+    d->event = NULL;
+    stays_unfinished(d, ask_mark,
+                     "host callbacks that ran on a stream that waits for an event, which was destroyed "
+                     "after stream.wait_event");
+    finish(d);
+    if (desk_ok(d, d->h.stream->synchronize(d->h.self, d->device, d->other), "stream.synchronize"))
+        check_that(d->out, ask_mark(d) == 1,
+                   "callbacks behind a wait for an event that was destroyed: %d have run, expected 1",
+                   ask_mark(d));
 }
 
 static int ask_second_device(desk *d)
@@ -120,10 +145,7 @@ static void wait_on_second_device(desk *d)
 /* A stream waits for an event of another device of the plugin. */
 static void wait_for_device(desk *d)
 {
-    if (!HAND_HAS(d->h.stream, wait_event))
-        check_skip(d->out, "the plugin has no stream.wait_event: the host waits");
-    else
-        wait_on_second_device(d);
+    if (can_wait(d)) wait_on_second_device(d);
 }
 
 /* Both streams are held. The other one waits for an event, which a third then records again, behind no work. */
@@ -133,10 +155,7 @@ static void record_again(desk *d, gate *first, void *third)
     const tn_event_interface *e = d->h.event;
     if (!desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_hold, first),
                  "stream.host_callback") ||
-        !desk_hold(d) || !desk_ok(d, e->record(d->h.self, d->device, d->event, d->stream), "event.record") ||
-        !desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event") ||
-        !desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_mark, &d->g),
-                 "stream.host_callback") ||
+        !queue_wait(d) ||
         !desk_ok(d, e->record(d->h.self, d->device, d->event, third), "event.record on a third stream"))
         return;
     gate_open(first);
@@ -151,11 +170,7 @@ static void wait_for_first_record(desk *d)
 {
     void *third = NULL;
     gate first;
-    if (!HAND_HAS(d->h.stream, wait_event)) {
-        check_skip(d->out, "the plugin has no stream.wait_event: the host waits");
-        return;
-    }
-    if (!desk_ok(d, hand_stream(&d->h, d->device, &third), "stream.create")) return;
+    if (!can_wait(d) || !desk_ok(d, hand_stream(&d->h, d->device, &third), "stream.create")) return;
     gate_init(&first);
     record_again(d, &first, third);
     gate_open(&first);
@@ -209,7 +224,7 @@ static void order_callbacks(desk *d)
 /* Drivers have other ways for a few bytes than for many. */
 #define LARGE (UINT64_C(9) << 20)
 #define SMALL 8
-enum { BEFORE = 3, AFTER = 9 };
+enum { BEFORE = 3, AFTER = 9, EARLY = 5 };
 
 /* The first and the last byte of an allocation are `want`, as the other stream reads them. */
 static void other_reads(desk *d, void *x, int want, const char *what)
@@ -226,7 +241,14 @@ static void other_reads(desk *d, void *x, int want, const char *what)
                    "%s: the first and the last byte are %d and %d, expected %d", what, got[0], got[1], want);
 }
 
-/* Queues what sets x to AFTER. */
+/* Fills the whole of an allocation of device i, and waits. */
+static int32_t fill_and_wait(const hand *h, uint32_t i, void *x, uint64_t bytes, uint32_t value)
+{
+    int32_t status = h->memory->fill(h->self, h->devices[i], x, 0, bytes, value, h->streams[i]);
+    return status ? status : h->stream->synchronize(h->self, h->devices[i], h->streams[i]);
+}
+
+/* Queues what sets x to AFTER. y holds EARLY: the source of a copy is written behind the gate, too. */
 typedef int32_t set_fn(const desk *d, void *x, void *y);
 
 static int32_t set_by_fill(const desk *d, void *x, void *y)
@@ -234,24 +256,49 @@ static int32_t set_by_fill(const desk *d, void *x, void *y)
     return d->h.memory->fill(d->h.self, d->device, x, 0, d->bytes, AFTER, d->stream);
 }
 
-/* The source is of the second device. */
-static int32_t set_by_peer(const desk *d, void *x, void *y)
-{
-    return d->h.copy->peer(d->h.self, d->device, x, 0, d->h.devices[1], y, 0, d->bytes, d->stream);
-}
-
-static int32_t set_by_copy(const desk *d, void *x, void *y)
+static int32_t copy_on_device(const desk *d, void *x, void *y)
 {
     return d->h.copy->device_to_device(d->h.self, d->device, x, 0, y, 0, d->bytes, d->stream);
 }
 
-/* Fills the whole of an allocation of device i, and waits. */
+static int32_t set_by_copy(const desk *d, void *x, void *y)
+{
+    int32_t status = set_by_fill(d, y, NULL);
+    return status ? status : copy_on_device(d, x, y);
+}
+
+/* The second device fills y when the gate is open, and d->stream waits for it. */
+static int32_t fill_on_second(const desk *d, void *y)
+{
+    const tn_stream_interface *s = d->h.stream;
+    const tn_event_interface *e = d->h.event;
+    void *self = d->h.self, *second = d->h.devices[1], *stream = d->h.streams[1], *filled = NULL;
+    int32_t status = e->create(self, second, 0, &filled);
+    if (status) return status;
+    status = e->record(self, d->device, d->event, d->stream);
+    if (!status) status = s->wait_event(self, second, stream, d->event);
+    if (!status) status = d->h.memory->fill(self, second, y, 0, d->bytes, AFTER, stream);
+    if (!status) status = e->record(self, second, filled, stream);
+    if (!status) status = s->wait_event(self, d->device, d->stream, filled);
+    e->destroy(self, second, filled);
+    return status;
+}
+
+/* The source is of the second device. Without events nothing orders the two devices, and it is filled before. */
+static int32_t set_by_peer(const desk *d, void *x, void *y)
+{
+    int32_t status;
+    if (d->event && HAND_HAS(d->h.stream, wait_event))
+        status = fill_on_second(d, y);
+    else
+        status = fill_and_wait(&d->h, 1, y, d->bytes, AFTER);
+    if (status) return status;
+    return d->h.copy->peer(d->h.self, d->device, x, 0, d->h.devices[1], y, 0, d->bytes, d->stream);
+}
+
 static int prepare(desk *d, uint32_t i, void *x, uint32_t value)
 {
-    const hand *h = &d->h;
-    return desk_ok(d, h->memory->fill(h->self, h->devices[i], x, 0, d->bytes, value, h->streams[i]),
-                   "memory.fill") &&
-           desk_ok(d, h->stream->synchronize(h->self, h->devices[i], h->streams[i]), "stream.synchronize");
+    return desk_ok(d, fill_and_wait(&d->h, i, x, d->bytes, value), "memory.fill and stream.synchronize");
 }
 
 /* It does not begin before its stream gets there, and an event behind it is not done before it. */
@@ -281,7 +328,7 @@ static void order_set(desk *d, uint32_t i, set_fn *set, const char *slot)
 {
     void *x = hand_alloc(&d->h, 0, d->bytes, NULL, d->out),
          *y = x ? hand_alloc(&d->h, i, d->bytes, NULL, d->out) : x;
-    if (y && prepare(d, 0, x, BEFORE) && prepare(d, i, y, AFTER)) look_at_set(d, set, x, y, slot);
+    if (y && prepare(d, 0, x, BEFORE) && prepare(d, i, y, EARLY)) look_at_set(d, set, x, y, slot);
     gate_open(&d->g);
     d->h.stream->synchronize(d->h.self, d->device, d->stream);
     hand_free(&d->h, 0, x, d->bytes);
@@ -312,7 +359,7 @@ static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
     const tn_copy_interface *c = d->h.copy;
     pthread_t thread;
     memset(host, AFTER, d->bytes);
-    if (!desk_hold(d) || !desk_ok(d, set_by_copy(d, y, x), "copy.device_to_device")) return;
+    if (!desk_hold(d) || !desk_ok(d, copy_on_device(d, y, x), "copy.device_to_device")) return;
     if (gate_open_later(&d->g, &thread)) {
         check_skip(d->out, "no thread");
         return;
@@ -481,6 +528,7 @@ static const struct {
     {"copy.peer-small", .run = order_peer, .needs_two_devices = 1, .bytes = SMALL},
     {"stream.wait_event", .run = wait_for_event, .needs_events = 1},
     {"stream.wait_event-recorded-again", .run = wait_for_first_record, .needs_events = 1},
+    {"stream.wait_event-destroyed", .run = wait_for_destroyed, .needs_events = 1},
     {"stream.wait_event-of-device", .run = wait_for_device, .needs_events = 1, .needs_two_devices = 1},
     {"interop.wait_native", .wait = wait_natively, .needs_events = 1, .can_run = can_wait_natively},
     {"event.query", .run = query_event, .needs_events = 1},
