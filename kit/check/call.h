@@ -22,7 +22,7 @@ typedef struct call_tensor {
     int64_t offset;
     double low, high, step;  /* contents; see kit/calls/fill.h */
     const double *values;    /* the first elements of the storage instead, `count` of them, repeated */
-    const int64_t *integers; /* the same, for int64 */
+    const int64_t *integers; /* the same, for integers: each keeps its low bits */
     uint32_t count;
     int on_host; /* a 0-dim tensor of the CPU among those of the device */
     int conjugated;

@@ -7,6 +7,7 @@
  * Sums are of multiples of 1/4, so they do not round in any order: results agree exactly or are wrong.
  */
 #include "table.h"
+#include "words.h"
 
 #include <float.h>
 #include <math.h>
@@ -14,8 +15,8 @@
 #include <string.h>
 
 static const char *const class_names[TABLE_CLASSES] = {
-    "contiguous",  "transposed", "sliced",     "broadcast", "channels-last", "0-dim",    "empty", "large",
-    "host-number", "conjugated", "dimensions", "in-place",  "special",       "denormal", NULL};
+    "contiguous",  "transposed", "sliced",     "broadcast", "channels-last", "0-dim",   "empty",    "large",
+    "host-number", "conjugated", "dimensions", "in-place",  "wide",          "special", "denormal", NULL};
 
 /* The primitives of these three kernels, which a device must have. */
 static const char primitives[] =
@@ -231,17 +232,32 @@ static int has_signed_zeros(const char *name)
     return 0;
 }
 
+/* Integers of all sizes. */
+static void set_wide(const table_case *c, call_tensor *x, uint32_t position)
+{
+    int is_power = base_is(c->name, "pow") && (position > 0 || strstr(c->name, ".Scalar"));
+    int is_count = position > 0 && strstr(c->name, "_shift");
+    if (x->dtype != c->dtype || is_power || is_count) return; /* small exponents and counts of bits */
+    x->integers = x->dtype == TN_INT64 ? words_wide : words_narrow;
+    x->count = WORDS_WIDE;
+    if (x->low == 1) x->integers++; /* a divisor is not 0: see whole_contents */
+    if (x->low == 1) x->count--;
+}
+
 /* Each value, or with several tensors each combination of values. */
-static void set_special(call_tensor *x, int64_t class, uint32_t position, uint32_t n_tensors, int pointwise)
+static void set_special(const table_case *c, call_tensor *x, int64_t class, uint32_t position,
+                        uint32_t n_tensors)
 {
     int64_t sizes[CALL_MAX_RANK] = {1, 1, 1, 1, 1, 1};
     uint32_t rank = n_tensors < CALL_MAX_RANK ? n_tensors : CALL_MAX_RANK;
-    if (!pointwise && n_tensors == 1) {
-        call_shape(x, 2, (const int64_t[]){6, 4});
-    } else {
+    int pointwise = !strcmp(c->kind, "pointwise");
+    if (pointwise || n_tensors > 1) {
         sizes[position % rank] = SPECIAL_VALUES;
         call_shape(x, rank, sizes);
+    } else if (class != TABLE_WIDE) {
+        call_shape(x, 2, (const int64_t[]){6, 4});
     }
+    if (class == TABLE_WIDE) set_wide(c, x, position);
     if (!tn_dtype_is_floating(x->dtype)) return;
     x->values = special_values(x->dtype, class);
     x->count = pointwise ? SPECIAL_VALUES : 12;
@@ -264,7 +280,8 @@ static void set_dimensions(call_tensor *x, uint32_t position)
     }
 }
 
-static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t n_tensors, int pointwise)
+static void set_shape(const table_case *c, call_tensor *x, int64_t class, uint32_t position,
+                      uint32_t n_tensors)
 {
     static const int64_t plain[] = {5, 33}, sliced[] = {5, 17}, pictures[] = {2, 3, 4, 5}, none[] = {0, 5},
                          large[] = {19, 1061}, column[] = {5, 1}, row[] = {33};
@@ -293,19 +310,28 @@ static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t
         x->on_host = 1;
     }
     x->conjugated = class == TABLE_CONJUGATED && tn_dtype_is_complex(x->dtype);
-    if (class >= TABLE_SPECIAL) set_special(x, class, position, n_tensors, pointwise);
+    if (class >= TABLE_WIDE) set_special(c, x, class, position, n_tensors);
 }
 
 /* ---- Arguments other than tensors ----------------------------------------------------------------------- */
 
-static tn_value number_argument(const table_case *c, const tn_argument_info *a)
+/* Of clamp. */
+static tn_value limit_argument(const table_case *c, int is_lower, int64_t class)
+{
+    int64_t limit = c->dtype == TN_INT64 ? INT64_C(9007199254740993) : c->dtype == TN_INT32 ? 16777217 : 100;
+    if (class != TABLE_WIDE) return tn_value_int(is_lower ? 1 : 2);
+    if (is_lower) limit = TN_DTYPE_CODE(c->dtype) == TN_CODE_INT ? -limit : 3;
+    return tn_value_int(limit);
+}
+
+static tn_value number_argument(const table_case *c, const tn_argument_info *a, int64_t class)
 {
     int inexact = tn_dtype_is_floating(c->dtype) || tn_dtype_is_complex(c->dtype);
     if (!strcmp(a->name, "alpha") && base_is(c->name, "elu_backward")) return tn_value_float(1.0);
     if (!strcmp(a->name, "alpha")) return c->dtype == TN_BOOL ? tn_value_none() : tn_value_int(2);
     if (!strcmp(a->name, "exponent")) return inexact ? tn_value_float(2.5) : tn_value_int(3);
-    if (!strcmp(a->name, "min")) return tn_value_int(1);
-    if (!strcmp(a->name, "max")) return tn_value_int(2);
+    if (!strcmp(a->name, "min") || !strcmp(a->name, "max"))
+        return limit_argument(c, !strcmp(a->name, "min"), class);
     if (!strcmp(a->name, "ord")) return tn_value_int(2);
     if (a->default_text) return tn_value_none();
     return inexact ? tn_value_float(0.5) : tn_value_int(2);
@@ -329,7 +355,7 @@ static tn_value other_argument(const table_case *c, const tn_argument_info *a, i
     if (!strcmp(a->name, "keepdim")) return tn_value_bool(class == TABLE_SLICED);
     if (!strcmp(a->name, "rounding_mode"))
         return tn_value_string(class == TABLE_TRANSPOSED || class == TABLE_SPECIAL ? "trunc" : "floor");
-    if (is_number) return number_argument(c, a);
+    if (is_number) return number_argument(c, a, class);
     if (a->default_text || a->flags & TN_ARG_OPTIONAL) return tn_value_none();
     if (!strncmp(a->type, "int", 3)) return tn_value_int(strcmp(a->name, "decimals") ? 2 : 1);
     if (!strncmp(a->type, "float", 5)) return tn_value_float(0.5);
@@ -383,8 +409,7 @@ uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_pl
         if (class == TABLE_LARGE && x->dtype == TN_FLOAT64 && x->step > 0)
             x->step = 0x1p-28; /* exact sums, but not in float32 */
         /* No result depends on the buffer, nor does the shape. */
-        set_shape(x, class, strcmp(a.name, "buffer") ? position++ : 1, n_tensors,
-                  !strcmp(c->kind, "pointwise"));
+        set_shape(c, x, class, strcmp(a.name, "buffer") ? position++ : 1, n_tensors);
         p->args[i] = call_argument(x);
     }
     return n_tensors;
@@ -432,6 +457,8 @@ static int class_fits(int in_place, const char *name, int64_t class, int pointwi
         return pointwise &&
                (dtype == TN_BOOL || dtype == TN_INT64 || dtype == TN_BFLOAT16 || dtype == TN_FLOAT32) &&
                (class == TABLE_DIMENSIONS || in_place);
+    if (class == TABLE_WIDE)
+        return dtype != TN_BOOL && !floating && !tn_dtype_is_complex(dtype) && !is_product(name);
     if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
     if (class == TABLE_HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
     if (class >= TABLE_SPECIAL && is_accidental(name, class)) return 0;

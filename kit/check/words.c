@@ -25,14 +25,16 @@ static double limit_of(const char *shape)
     return *shape == ':' ? strtod(shape + 1, NULL) : 4;
 }
 
-/* Twice, so that each tensor may begin elsewhere. Sums of some hundred are far from the ends of the range. */
-#define WIDE 18
 #define ALL_WIDE                                                                                            \
     0, 1, -1, INT64_C(1) << 32, -(INT64_C(1) << 32), INT64_C(9007199254740993), INT64_C(-9007199254740993), \
         INT64_C(9007199254740992), INT64_C(-9007199254740992), INT64_C(2147483648), INT64_C(8589934599),    \
         INT64_C(-8589934601), INT64_C(18014398509481987), INT64_C(-18014398509481989), 3,                   \
         INT64_C(4294967301), INT64_C(-1099511627775), 7
-static const int64_t wide[] = {ALL_WIDE, ALL_WIDE};
+const int64_t words_wide[2 * WORDS_WIDE] = {ALL_WIDE, ALL_WIDE};
+/* What a narrower dtype keeps of them is 0 for the first one only, and never its least number. */
+const int64_t words_narrow[WORDS_WIDE] = {
+    0,          1,          -1,          0x1000001, -0x1000003, 0x7fffffff, -0x7fffffff, 0x1008281, 0x1007e7d,
+    -0x1007f83, 0x4000c041, -0x2000205b, 3,         0x2000005,  -0x1000b7d, 0x7ffffffd,  -0x640065, 7};
 
 static const double bools[] = {0, 1, 1, 0, 1, 0, 0};
 static const double masked[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.5, -INFINITY,
@@ -67,9 +69,9 @@ static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char 
 {
     int64_t sizes[CALL_MAX_RANK];
     uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
-    *x = (call_tensor){.dtype = kind == 'z' || kind == 'w' ? TN_INT64
-                                : kind == 'y'              ? TN_INT32
-                                                           : w->dtype,
+    *x = (call_tensor){.dtype = kind == 'z' || kind == 'w'   ? TN_INT64
+                                : kind == 'y' || kind == 'v' ? TN_INT32
+                                                             : w->dtype,
                        .low = 0.25,
                        .high = 1};
     if (kind == 'x') x->low = -1;
@@ -80,8 +82,9 @@ static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char 
     if (kind == 'z' || kind == 'y') x->high = limit_of(shape);
     if (kind == 'j') x->low = 4;
     if (kind == 'j') x->high = 5;
-    if (kind == 'w') x->integers = wide + (x - w->tensors) * 5 % WIDE;
-    if (kind == 'w') x->count = WIDE;
+    if (kind == 'w') x->integers = words_wide + (x - w->tensors) * 5 % WORDS_WIDE;
+    if (kind == 'v') x->integers = words_narrow;
+    if (kind == 'w' || kind == 'v') x->count = WORDS_WIDE;
     if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
     if (kind == 'm') x->high = 2000;
     call_shape(x, rank, sizes);
@@ -113,6 +116,7 @@ static tn_value make_argument(words *w, uint32_t i, const char *word)
     case 'q':
     case 'z':
     case 'w':
+    case 'v':
     case 'm':
     case 'h':
     case 'u':
