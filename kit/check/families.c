@@ -449,7 +449,9 @@ static void add_copies(const check_target *t, check_list *list, family_case *c)
         if (c->source == c->dtype || !check_has_dtype(t, c->source)) continue;
         if (tn_dtype_is_complex(c->source) && !tn_dtype_is_complex(c->dtype)) continue;
         c->variant = check_text(list, "from-%s", tn_dtype_name(c->source));
-        add_classes(list, c, 1u << SLICED | (tn_dtype_is_floating(c->source) ? 1u << SPECIAL : 0u));
+        add_classes(list, c,
+                    1u << SLICED | 1u << NO_DIMENSIONS |
+                        (tn_dtype_is_floating(c->source) ? 1u << SPECIAL : 0u));
     }
 }
 

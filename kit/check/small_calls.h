@@ -21,7 +21,7 @@ static const struct {
     {"aten::_softmax", "x64,128 n1 b0"},
     {"aten::native_layer_norm", "x64,128 i128 x128 x128 f.001"},
     {"aten::native_batch_norm", "x4,8,100 x8 x8 x8 p8 b0 f.1 f.001"},
-    {"aten::scaled_dot_product_attention", "x2,33,16 x2,40,16 x2,40,16 - f0 b0 f.1"},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "x1,2,33,16 x1,2,40,16 x1,2,40,16 f0 b0 - f.1"},
 };
 #define CHECK_SMALL_CALLS (sizeof check_small_calls / sizeof *check_small_calls)
 

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of layers, for the reference plugin that mutants.py makes: relu, gelu, native_layer_norm and softmax,
- * from their definitions. The reference plugin itself has none, so that the library's composites run on it.
+ * Kernels of layers, for the reference plugin that mutants.py makes: relu, gelu, native_layer_norm, softmax, linear,
+ * convolution and attention, from their definitions. The reference plugin itself has none, so that the library's composites run on it.
  */
 #include "kernels.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_softmax(const tn_call *call, int32_t is_log, reference_failure *failure);
 
@@ -106,5 +110,106 @@ int32_t kernel_softmax(const tn_call *call, int32_t is_log, reference_failure *f
     if (tensor_numel(x) == 0) return TN_OK;
     do softmax_line(call, index, dim, is_log);
     while (tensor_next(x->rank, sizes, index));
+    return TN_OK;
+}
+
+/* (input, weight, bias) */
+int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 1),
+                         *bias = tensor_argument(call, 2), *out = tensor_output(call, 0);
+    int64_t index[TN_MAX_RANK] = {0}, at[TN_MAX_RANK];
+    uint32_t last = x->rank - 1;
+    do {
+        int64_t column = index[last], from[2] = {column, 0};
+        double sum = 0;
+        memcpy(at, index, sizeof(at));
+        for (int64_t k = 0; k < x->sizes[last]; k++) {
+            at[last] = from[1] = k;
+            sum += load(x, at) * load(weight, from);
+        }
+        if (bias) sum += load(bias, &column);
+        tensor_store(out, index, number_real(sum));
+    } while (tensor_next(out->rank, out->sizes, index));
+    return TN_OK;
+}
+
+/* (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups); not transposed. The element of the
+ * result at `index`. */
+static double convolve(const tn_call *call, const int64_t *index)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 1),
+                         *bias = tensor_argument(call, 2);
+    const int64_t *stride = call->args[3].as.ints, *padding = call->args[4].as.ints,
+                  *dilation = call->args[5].as.ints;
+    int64_t of_group = weight->sizes[0] / tn_value_as_int(call->args[8]), at[TN_MAX_RANK] = {index[0]},
+            tap[TN_MAX_RANK] = {index[1]};
+    double sum = bias ? load(bias, &index[1]) : 0;
+    do {
+        int inside = 1;
+        at[1] = index[1] / of_group * weight->sizes[1] + tap[1];
+        for (uint32_t d = 2; d < x->rank; d++) {
+            at[d] = index[d] * stride[d - 2] - padding[d - 2] + tap[d] * dilation[d - 2];
+            inside &= at[d] >= 0 && at[d] < x->sizes[d];
+        }
+        if (inside) sum += load(x, at) * load(weight, tap);
+    } while (tensor_next(weight->rank - 1, weight->sizes + 1, tap + 1));
+    return sum;
+}
+
+int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_tensor_desc *out = tensor_output(call, 0);
+    int64_t index[TN_MAX_RANK] = {0};
+    do tensor_store(out, index, number_real(convolve(call, index)));
+    while (tensor_next(out->rank, out->sizes, index));
+    return TN_OK;
+}
+
+/* (query, key, value, dropout_p, is_causal, attn_mask, scale), without dropout and mask: the score of the row of the query at
+ * `index` and row k of the key. */
+static double score(const tn_call *call, const int64_t *index, int64_t k)
+{
+    const tn_tensor_desc *query = tensor_argument(call, 0), *key = tensor_argument(call, 1);
+    int64_t left[4] = {index[0], index[1], index[2], 0}, right[4] = {index[0], index[1], k, 0};
+    double sum = 0, scale = tn_value_as_float(call->args[6]);
+    if (tn_value_as_bool(call->args[4]) && k > index[2]) return -INFINITY;
+    for (int64_t d = 0; d < query->sizes[3]; d++) {
+        left[3] = right[3] = d;
+        sum += load(query, left) * load(key, right);
+    }
+    return sum * scale;
+}
+
+/* A row of the result, and the logarithm of its sum of exponentials. */
+static void attend(const tn_call *call, const int64_t *index, double *weights)
+{
+    const tn_tensor_desc *value = tensor_argument(call, 2);
+    int64_t keys = value->sizes[2], from[4] = {index[0], index[1], 0, 0},
+            to[4] = {index[0], index[1], index[2], 0};
+    double greatest = -INFINITY, sum = 0;
+    for (int64_t k = 0; k < keys; k++) {
+        weights[k] = score(call, index, k);
+        greatest = fmax(weights[k], greatest);
+    }
+    for (int64_t k = 0; k < keys; k++) sum += weights[k] = exp(weights[k] - greatest);
+    for (to[3] = 0; to[3] < value->sizes[3]; to[3]++) {
+        double total = 0;
+        from[3] = to[3];
+        for (from[2] = 0; from[2] < keys; from[2]++) total += weights[from[2]] / sum * load(value, from);
+        tensor_store(tensor_output(call, 0), to, number_real(total));
+    }
+    tensor_store(tensor_output(call, 1), index, number_real(greatest + log(sum)));
+}
+
+int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_tensor_desc *query = tensor_argument(call, 0);
+    int64_t index[TN_MAX_RANK] = {0};
+    double *weights = malloc((size_t)tensor_argument(call, 1)->sizes[2] * sizeof(*weights));
+    if (!weights) return reference_fail(failure, TN_E_OUT_OF_MEMORY, "no host memory for a row of weights");
+    do attend(call, index, weights);
+    while (tensor_next(3, query->sizes, index));
+    free(weights);
     return TN_OK;
 }

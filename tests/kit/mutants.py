@@ -28,14 +28,23 @@ PLUGIN = "plugins/reference"
 
 # The reference plugin has no kernels of layers: those of tests/kit/layers.c are added.
 KERNELS = ("static const tn_kernel_row rows[] = {\n", """\
+int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_softmax(const tn_call *call, int32_t is_log, reference_failure *failure);
 static const tn_kernel_row rows[] = {
     ROW(0, "aten::gelu", "(Tensor self, *, str approximate=\\"none\\") -> Tensor", floats, kernel_gelu, 0, 1),
     ROW(0, "aten::native_layer_norm", "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
         "(Tensor, Tensor, Tensor)", floats, kernel_layer_norm, 0, 0),
+    ROW(0, "aten::convolution", "(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+        "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", floats, kernel_convolution, 0, 0),
+    ROW(0, "aten::linear", "(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", floats, kernel_linear, 0, 0),
+    ROW(0, "aten::_scaled_dot_product_flash_attention_for_cpu", "(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
+        "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)", floats,
+        kernel_attention, 0, 0),
     ROW(0, "aten::relu", "(Tensor self) -> Tensor", floats, kernel_relu, 0, 1),
     ROW(0, "aten::_softmax", "(Tensor self, int dim, bool half_to_float) -> Tensor", floats, kernel_softmax, 0, 0),
     ROW(0, "aten::_log_softmax", "(Tensor self, int dim, bool half_to_float) -> Tensor", floats, kernel_softmax, 1, 0),
@@ -467,6 +476,121 @@ MUTANTS = [
     ("elements are counted in 32 bits", "element.c",
      "    for (uint32_t d = 0; d < t->rank; d++) elements += index[d] * t->strides[d];",
      "    for (uint32_t d = 0; d < t->rank; d++) elements += index[d] * (uint32_t)t->strides[d];", "1/far/prim::copy/uint8"),
+    ("copies on a device read their source at once", "memory.c",
+     "    return copy(self, device, to, to_offset, device, from, from_offset, bytes, stream);",
+     "    char *target = reference_resolve(device, to, to_offset, bytes), *source = reference_resolve(device, from, from_offset, bytes);\n"
+     "    return push_transfer(self, target, memcpy(malloc(bytes), source, bytes), bytes, 0, stream);",
+     "0/unfinished/copy.device_to_device"),
+    ("copies between devices read their source at once", "memory.c",
+     "    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);\n}\n\nstatic int32_t device_to_device",
+     "    char *target = reference_resolve(to_device, to, to_offset, bytes);\n"
+     "    const char *source = reference_resolve(from_device, from, from_offset, bytes);\n"
+     "    return push_transfer(self, target, memcpy(malloc(bytes), source, bytes), bytes, 0, stream);\n}\n\nstatic int32_t device_to_device",
+     "0/unfinished/copy.peer"),
+    ("an event that is destroyed ends the waits for it", "event.c", "    release(e->last);\n    release_page(e->shared);",
+     "    if (e->last) run_record(NULL, &(event_task){.recording = e->last}.task);\n    release(e->last);\n    release_page(e->shared);",
+     "0/unfinished/stream.wait_event-destroyed"),
+    ("device.synchronize reports errors of one stream", "stream.c", "if (s->device == device) status = report(s);",
+     "if (s->device == device && !s->next) status = report(s);", "1/late/error/device.synchronize-of-other-stream"),
+    ("a copy to the host swallows the late error of its stream", "memory.c",
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (!pinned) reference_stream_interface.synchronize(self, device, stream);\n"
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;", "1/late/error/copy.device_to_host"),
+    ("a copy from the host swallows the late error of its stream", "memory.c",
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (!pinned) reference_stream_interface.synchronize(self, device, stream);\n"
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;", "1/late/error/copy.host_to_device"),
+    ("memory.free waits for the device and swallows its late error", "memory.c", "    const reference_allocation *at = find(state, memory->allocation);\n"
+     "    if (at) {\n        const reference_allocation a = take_out(state, at);",
+     "    const reference_allocation *at = find(state, memory->allocation);\n    reference_streams_synchronize(device);\n"
+     "    if (at) {\n        const reference_allocation a = take_out(state, at);", "1/late/error/memory.free"),
+    ("results of int32 go through float32", "pointwise.c", "        nest_store(nest, 0, index, out);",
+     "        if (d == DOMAIN_SIGNED && dtype == TN_INT32) out.i = (int64_t)(float)out.i;\n        nest_store(nest, 0, index, out);",
+     "1/pointwise/aten::sub.Tensor/int32/wide"),
+    ("results of int8 do not wrap", "pointwise.c", "        nest_store(nest, 0, index, out);",
+     "        if (d == DOMAIN_SIGNED && dtype == TN_INT8) out.i = out.i > 127 ? 127 : out.i < -128 ? -128 : out.i;\n"
+     "        nest_store(nest, 0, index, out);", "1/pointwise/aten::mul.Tensor/int8/wide"),
+    ("remainder of int64 goes through float64", "integer.c", "        divide(d, a, b, floored, &quotient, &rest);",
+     "        divide(d, a, b, floored, &quotient, &rest);\n"
+     "        if (floored) rest = (int64_t)((double)a - __builtin_floor((double)a / (double)b) * (double)b);",
+     "1/pointwise/aten::remainder.Tensor/int64/wide"),
+    ("minimum of int64 goes through float64", "integer.c", "GIVES(OP_MINIMUM, order < 0 ? a : b);",
+     "GIVES(OP_MINIMUM, (int64_t)(double)(order < 0 ? a : b));", "1/pointwise/aten::minimum/int64/wide"),
+    ("the sign of int64 is that of its low 32 bits", "integer.c", "GIVES(OP_SGN, negative ? -1 : a != 0);",
+     "GIVES(OP_SGN, (int32_t)a < 0 ? -1 : (int32_t)a != 0);", "1/pointwise/aten::sgn/int64/wide"),
+    ("cumsum of int64 adds in float64", "scan.c", "        total = opcode == SCAN_SUM ? number_add(total, next) : number_multiply(total, next);",
+     "        total = opcode == SCAN_SUM ? number_add(total, next) : number_multiply(total, next);\n"
+     "        if (total.domain == DOMAIN_SIGNED) total.i = (int64_t)(double)total.i;", "1/scan/aten::cumsum/int64/wide"),
+    ("the greatest int32 goes through float32", "reduce.c", "        nest_store(nest, 0, index, total);",
+     "        if (opcode == REDUCE_AMAX && total.domain == DOMAIN_SIGNED) total.i = (int64_t)(float)total.i;\n"
+     "        nest_store(nest, 0, index, total);", "1/reduce/aten::amax/int32/wide"),
+    ("products of int32 are computed in float32", "matmul.c",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));\n"
+     "        if (a->dtype == TN_INT32) sum.i = (int64_t)(float)sum.i;", "1/sizes/aten::mm/int32"),
+    ("casts of a 0-dim tensor do nothing", "basic.c", "    if (tensor_numel(out) == 0) return TN_OK;\n    do {\n        broadcast_index(",
+     "    if (tensor_numel(out) == 0 || (out->rank == 0 && out->dtype != source->dtype)) return TN_OK;\n    do {\n        broadcast_index(",
+     "1/copy/prim::copy/float32/from-int64-0-dim"),
+    ("rows of a product are counted in 16 bits", "matmul.c", "    left[rank - 2] = index[rank - 2];",
+     "    left[rank - 2] = (uint16_t)index[rank - 2];", "1/sizes/aten::mm/rows"),
+    ("columns of a product are counted in 16 bits", "matmul.c", "    right[rank - 1] = index[rank - 1];",
+     "    right[rank - 1] = (uint16_t)index[rank - 1];", "1/sizes/aten::mm/columns"),
+    ("products of a batch are counted in 16 bits", "matmul.c", "left[0] = right[0] = index[0];", "left[0] = right[0] = (uint16_t)index[0];",
+     "1/sizes/aten::bmm/groups"),
+    ("sums end after 65,535 rows", "reduce.c", "    } while (nest_next(kept, nest->sizes, index));",
+     "    } while (nest_next(kept, nest->sizes, index) && index[0] < 65535);", "1/sizes/aten::sum.dim_IntList/rows"),
+    ("cumsum ends after 65,535 rows", "scan.c", "    } while (tensor_next(t->rank, sizes, index));",
+     "    } while (tensor_next(t->rank, sizes, index) && index[0] < 65535);", "1/sizes/aten::cumsum/rows"),
+    ("pointwise kernels of two dimensions end after 65,535 rows", "pointwise.c", "    } while (nest_next(nest->rank, nest->sizes, index));",
+     "    } while (nest_next(nest->rank, nest->sizes, index) && (nest->rank != 2 || (index[0] < 65535 && index[1] < 65535)));",
+     "1/sizes/aten::add.Tensor/rows"),
+    ("softmax ends after 65,535 rows", "layers.c",
+     "    do softmax_line(call, index, dim, is_log);\n    while (tensor_next(x->rank, sizes, index));",
+     "    do softmax_line(call, index, dim, is_log);\n    while (tensor_next(x->rank, sizes, index) && index[0] < 65535);",
+     "1/sizes/aten::_softmax/rows"),
+    ("softmax of a 0-dim tensor is 0", "layers.c", "exp(shifted) / sum", "x->rank ? exp(shifted) / sum : 0", "1/sizes/aten::_softmax/0-dim"),
+    ("log_softmax of a row that is wholly masked is -infinity", "layers.c", "is_log ? shifted - log(sum)",
+     "is_log ? isnan(sum) ? -INFINITY : shifted - log(sum)", "1/sizes/aten::_log_softmax/masked"),
+    ("linear adds in float16", "layers.c", "sum += load(x, at) * load(weight, from);",
+     "{\n            sum += load(x, at) * load(weight, from);\n            if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        }",
+     "1/sizes/aten::linear/float16"),
+    ("linear adds sums of 4,096 factors in float16", "layers.c", "sum += load(x, at) * load(weight, from);",
+     "{\n            sum += load(x, at) * load(weight, from);\n"
+     "            if (x->dtype == TN_FLOAT16 && k % 4096 == 4095) sum = (double)(_Float16)sum;\n        }",
+     "1/sizes/aten::linear/float16-parts"),
+    ("factors of linear are rounded to 16 bits", "layers.c", "sum += load(x, at) * load(weight, from);",
+     "sum += x->dtype == TN_FLOAT32 ? (double)((_Float16)load(x, at) * (float)(_Float16)load(weight, from)) : load(x, at) * load(weight, from);",
+     "1/sizes/aten::linear/fine"),
+    ("convolution adds in float16", "layers.c", "if (inside) sum += load(x, at) * load(weight, tap);",
+     "if (inside) sum += load(x, at) * load(weight, tap);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;",
+     "1/sizes/aten::convolution/float16"),
+    ("convolution adds sums of 1,024 channels in float16", "layers.c", "if (inside) sum += load(x, at) * load(weight, tap);",
+     "if (inside) sum += load(x, at) * load(weight, tap);\n"
+     "        if (x->dtype == TN_FLOAT16 && tap[1] % 1024 == 1023) sum = (double)(_Float16)sum;",
+     "1/sizes/aten::convolution/float16-parts"),
+    ("convolution adds float64 in float32", "layers.c", "if (inside) sum += load(x, at) * load(weight, tap);",
+     "if (inside) sum += load(x, at) * load(weight, tap);\n        if (x->dtype == TN_FLOAT64) sum = (double)(float)sum;",
+     "1/sizes/aten::convolution/float64"),
+    ("pictures of a convolution are counted in 16 bits", "layers.c", "at[TN_MAX_RANK] = {index[0]},", "at[TN_MAX_RANK] = {(uint16_t)index[0]},",
+     "1/sizes/aten::convolution/pictures"),
+    ("attention ends after 64 keys", "layers.c", "    int64_t keys = value->sizes[2], from[4]",
+     "    int64_t keys = value->sizes[2] < 64 ? value->sizes[2] : 64, from[4]",
+     "1/sizes/aten::_scaled_dot_product_flash_attention_for_cpu/long"),
+    ("causal attention begins one key late", "layers.c", "k > index[2]) return -INFINITY;", "k >= index[2] && k) return -INFINITY;",
+     "1/sizes/aten::_scaled_dot_product_flash_attention_for_cpu/causal"),
+    ("attention adds in float16", "layers.c", "total += weights[from[2]] / sum * load(value, from);",
+     "{\n            total += weights[from[2]] / sum * load(value, from);\n"
+     "            if (value->dtype == TN_FLOAT16) total = (double)(_Float16)total;\n        }",
+     "1/sizes/aten::_scaled_dot_product_flash_attention_for_cpu/float16"),
+    ("attention ends after 65,535 heads", "layers.c", "    do attend(call, index, weights);",
+     "    do\n        if (index[0] * query->sizes[1] + index[1] < 65535) attend(call, index, weights);",
+     "1/sizes/aten::_scaled_dot_product_flash_attention_for_cpu/groups"),
+    ("cumsum of float16 adds in float16", "scan.c", "        tensor_store(out, index, total);",
+     "        if (opcode == SCAN_SUM && out->dtype == TN_FLOAT16) total.re = (double)(_Float16)total.re;\n"
+     "        tensor_store(out, index, total);", "1/sizes/aten::cumsum/float16"),
+    ("layer_norm adds in float16", "layers.c", "        sum += load(x, index);\n        n++;",
+     "        sum += load(x, index);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        n++;",
+     "1/sizes/aten::native_layer_norm/float16"),
 ]
 
 
