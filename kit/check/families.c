@@ -19,12 +19,14 @@ enum {
     EMPTY,
     LARGE,
     SPECIAL,
+    OFFSET,
     CLASSES
 };
-static const char *const class_names[CLASSES] = {
-    "contiguous", "transposed", "sliced", "broadcast", "channels-last", "0-dim", "empty", "large", "special"};
-#define ALL     0x1ffu /* as far as a dtype has special values */
-#define WRITTEN 0x1f7u /* a written tensor cannot be broadcast */
+static const char *const class_names[CLASSES] = {"contiguous",    "transposed", "sliced", "broadcast",
+                                                 "channels-last", "0-dim",      "empty",  "large",
+                                                 "special",       "offset"};
+#define ALL     0x3ffu /* as far as a dtype has special values */
+#define WRITTEN 0x3f7u /* a written tensor cannot be broadcast */
 
 typedef struct family family;
 typedef struct family_case {
@@ -69,7 +71,7 @@ static void contents(call_tensor *x, tn_dtype dtype)
 static void view(call_tensor *x, int64_t class)
 {
     static const int64_t plain[] = {5, 33}, sliced[] = {5, 17}, pictures[] = {2, 3, 4, 5}, none[] = {0, 5},
-                         large[] = {19, 1061};
+                         large[] = {19, 1061}, whole[] = {8, 32};
     call_shape(x, 2, plain);
     if (class == TRANSPOSED) memcpy(x->strides, (const int64_t[]){1, 5}, 16);
     if (class == SLICED) {
@@ -85,6 +87,8 @@ static void view(call_tensor *x, int64_t class)
     if (class == NO_DIMENSIONS) call_shape(x, 0, NULL);
     if (class == EMPTY) call_shape(x, 2, none);
     if (class == LARGE) call_shape(x, 2, large);
+    if (class == OFFSET) call_shape(x, 2, whole);
+    if (class == OFFSET) x->offset = 1; /* aligned to an element only */
 }
 
 static void special_contents(call_tensor *x)
@@ -141,10 +145,18 @@ static void exact_casts(draft *d, call_tensor *from)
 /* The target has other strides than the source. */
 static void build_copy(draft *d, const family_case *c, int64_t class)
 {
-    static const int64_t target_class[CLASSES] = {
-        TRANSPOSED, CONTIGUOUS, SLICED, CONTIGUOUS, CHANNELS_LAST, NO_DIMENSIONS, EMPTY, LARGE, CONTIGUOUS};
+    static const int64_t target_class[CLASSES] = {TRANSPOSED,    CONTIGUOUS,    SLICED, CONTIGUOUS,
+                                                  CHANNELS_LAST, NO_DIMENSIONS, EMPTY,  LARGE,
+                                                  CONTIGUOUS,    OFFSET};
+    static const int64_t tall[] = {301, 67};
     call_tensor *to = tensor(d, 0, c->dtype, target_class[class]), *from = tensor(d, 1, c->source, class);
     if (class == SLICED) from->strides[0] = 37;
+    if (class == OFFSET) from->offset = 2;
+    if (class == LARGE) { /* from columns to rows, more than any tile in both dimensions */
+        call_shape(to, 2, tall);
+        call_shape(from, 2, tall);
+        memcpy(from->strides, (const int64_t[]){1, tall[0]}, 16);
+    }
     if (class == CHANNELS_LAST) call_shape(from, 4, from->sizes);
     if (class == BROADCAST) call_shape(from, 1, (const int64_t[]){33});
     if (c->source != c->dtype && class != SPECIAL) {
@@ -339,6 +351,8 @@ static void build_product(draft *d, const family_case *c, int64_t class)
     uint32_t rank = strstr(c->family->op, "bmm") ? 3 : 2, row = rank - 2, column = rank - 1;
     call_tensor *a = &d->tensors[0], *b = &d->tensors[1];
     if (class == EMPTY) k = 0;
+    if (class == OFFSET) m = n = 8;
+    if (class == OFFSET) k = 16;
     if (class == NO_DIMENSIONS) m = n = 1; /* the smallest product */
     factor(a, c->dtype, rank, 3, m, k);
     factor(b, c->dtype, rank, 3, k, n);
@@ -360,6 +374,8 @@ static void build_product(draft *d, const family_case *c, int64_t class)
         b->strides[0] = rank == 3 ? k * b->strides[row] : b->strides[0];
     }
     if (class == BROADCAST) a->strides[0] = 0;
+    if (class == OFFSET) a->offset = 1;
+    if (class == OFFSET) b->offset = 2;
     if (class == SPECIAL) special_rows(a);
     if (class == SPECIAL) special_columns(b);
     give_tensor(d, a);
@@ -390,10 +406,10 @@ static const family families[] = {
     {"random", "prim::random", build_random, WRITTEN & ~(1u << CHANNELS_LAST | 1u << SPECIAL),
      CHECK_TAG_RANDOM},
     {"gather", "aten::gather", build_gather, ALL & ~(1u << CHANNELS_LAST), 0},
-    {"scatter", "aten::scatter_.src", build_scatter, 0x1e7u & ~(1u << LARGE), 0},
-    {"scatter", "aten::scatter_.value", build_scatter_value, 0x1e7u, 0},
-    {"scatter", "aten::scatter_add_", build_scatter_add, 0x1e7u, 0},
-    {"scatter", "aten::scatter_reduce_.two", build_scatter_reduce, 0x167u, 0},
+    {"scatter", "aten::scatter_.src", build_scatter, 0x3e7u & ~(1u << LARGE), 0},
+    {"scatter", "aten::scatter_.value", build_scatter_value, 0x3e7u, 0},
+    {"scatter", "aten::scatter_add_", build_scatter_add, 0x3e7u, 0},
+    {"scatter", "aten::scatter_reduce_.two", build_scatter_reduce, 0x367u, 0},
     {"bmm", "aten::bmm", build_product, ALL, 0},
     {"bmm", "aten::mm", build_product, ALL, 0},
     {"sort", "aten::sort.stable", build_sort, ALL, 0},

@@ -15,8 +15,9 @@
 #include <string.h>
 
 static const char *const class_names[TABLE_CLASSES] = {
-    "contiguous",  "transposed", "sliced",     "broadcast", "channels-last", "0-dim",   "empty",    "large",
-    "host-number", "conjugated", "dimensions", "in-place",  "wide",          "special", "denormal", NULL};
+    "contiguous", "transposed",  "sliced",     "broadcast",  "channels-last", "0-dim",  "empty",
+    "large",      "host-number", "conjugated", "dimensions", "in-place",      "offset", "wide",
+    "special",    "denormal",    NULL};
 
 /* The primitives of these three kernels, which a device must have. */
 static const char primitives[] =
@@ -284,7 +285,7 @@ static void set_shape(const table_case *c, call_tensor *x, int64_t class, uint32
                       uint32_t n_tensors)
 {
     static const int64_t plain[] = {5, 33}, sliced[] = {5, 17}, pictures[] = {2, 3, 4, 5}, none[] = {0, 5},
-                         large[] = {19, 1061}, column[] = {5, 1}, row[] = {33};
+                         large[] = {19, 1061}, column[] = {5, 1}, row[] = {33}, whole[] = {8, 32};
     call_shape(x, 2, plain);
     if (class == TABLE_TRANSPOSED && position == 0) set_view(x, (const int64_t[]){1, 5}, 0);
     if (class == TABLE_SLICED) {
@@ -295,6 +296,10 @@ static void set_shape(const table_case *c, call_tensor *x, int64_t class, uint32
     if (class == TABLE_IN_PLACE) {
         call_shape(x, 2, sliced);
         if (position == 0) set_view(x, (const int64_t[]){71, 2}, 3);
+    }
+    if (class == TABLE_OFFSET) {
+        call_shape(x, 2, whole);
+        x->offset = 1 + (int64_t)position;
     }
     if (class == TABLE_BROADCAST && n_tensors == 1) set_view(x, (const int64_t[]){0, 1}, 0);
     if (class == TABLE_BROADCAST && n_tensors > 1) call_shape(x, position ? 1 : 2, position ? row : column);
@@ -390,7 +395,9 @@ static uint32_t in_place_form(check_target *t, const char *name)
 uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_plan *p, call_tensor *tensors)
 {
     uint32_t n_tensors = count_tensors(t, c->op), position = 0;
-    p->op = class == TABLE_IN_PLACE ? in_place_form(t, c->name) : c->op;
+    if ((class == TABLE_IN_PLACE || class == TABLE_OFFSET) && !strcmp(c->kind, "pointwise"))
+        p->op = in_place_form(t, c->name);
+    if (!p->op) p->op = c->op;
     p->name = c->name;
     p->tolerance = (check_tolerance){
         -1, 0, class == TABLE_SPECIAL && !strcmp(c->kind, "pointwise") && has_signed_zeros(c->name)};
@@ -452,11 +459,12 @@ static int class_fits(int in_place, const char *name, int64_t class, int pointwi
                       uint32_t n_tensors, tn_dtype dtype)
 {
     int floating = tn_dtype_is_floating(dtype);
-    if (class == TABLE_DIMENSIONS ||
-        class == TABLE_IN_PLACE) /* what they show has little to do with dtypes */
-        return pointwise &&
-               (dtype == TN_BOOL || dtype == TN_INT64 || dtype == TN_BFLOAT16 || dtype == TN_FLOAT32) &&
-               (class == TABLE_DIMENSIONS || in_place);
+    if (class == TABLE_DIMENSIONS || class == TABLE_IN_PLACE || class == TABLE_OFFSET) {
+        /* What they show has little to do with dtypes. */
+        if (dtype != TN_BOOL && dtype != TN_INT64 && dtype != TN_BFLOAT16 && dtype != TN_FLOAT32) return 0;
+        return class == TABLE_OFFSET ? pointwise || primitive
+                                     : pointwise && (in_place || class == TABLE_DIMENSIONS);
+    }
     if (class == TABLE_WIDE)
         return dtype != TN_BOOL && !floating && !tn_dtype_is_complex(dtype) && !is_product(name);
     if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;

@@ -20,10 +20,11 @@ enum {
     TABLE_CONJUGATED,
     TABLE_DIMENSIONS, /* five that do not coalesce, with broadcasting among them */
     TABLE_IN_PLACE,   /* the in-place form on a strided tensor, beside contiguous ones */
-    TABLE_WIDE,       /* integers of all sizes, up to the ends of the range */
-    TABLE_SPECIAL,    /* NaN, infinities, zeros of both signs, numbers near the ends of the range */
-    TABLE_DENORMAL,   /* denormal numbers and their neighbours */
-    TABLE_FLUSHED,    /* the same with zeros in their place; no case of its own */
+    TABLE_OFFSET, /* contiguous, and begins an element or two behind its storage; in place if there is such a form */
+    TABLE_WIDE,     /* integers of all sizes, up to the ends of the range */
+    TABLE_SPECIAL,  /* NaN, infinities, zeros of both signs, numbers near the ends of the range */
+    TABLE_DENORMAL, /* denormal numbers and their neighbours */
+    TABLE_FLUSHED,  /* the same with zeros in their place; no case of its own */
     TABLE_CLASSES
 };
 
