@@ -247,21 +247,42 @@ static void large_steps(hand *h, void **x, uint8_t *buffers[3], check_result *ou
         holds_large(h, x[1], buffers[2], buffers[1], "copy.device_to_device", out);
 }
 
+/* buffers: what x[1] holds, of the second device, what x[0] holds then, what is read. */
+static void large_peer(hand *h, void **x, uint8_t *buffers[3], check_result *out)
+{
+    void *first = h->devices[0], *second = h->devices[1], *stream = h->streams[1];
+    if (!HAND_HAS(h->copy, peer) || h->count < 2) {
+        check_skip(out, h->count < 2 ? "one device only" : "the plugin has no copy.peer");
+        return;
+    }
+    memcpy(buffers[1], buffers[0] + 1, LARGE - 1);
+    buffers[1][LARGE - 1] = 0xa5;
+    if (hand_ok(h, out, h->copy->host_to_device(h->self, second, x[1], 0, buffers[0], NULL, LARGE, stream),
+                "host_to_device") &&
+        hand_ok(h, out, h->stream->synchronize(h->self, second, stream), "stream.synchronize") &&
+        hand_ok(h, out, h->memory->fill(h->self, first, x[0], 0, LARGE, 0xa5, h->streams[0]),
+                "memory.fill") &&
+        hand_ok(h, out, h->copy->peer(h->self, first, x[0], 0, second, x[1], 1, LARGE - 1, h->streams[0]),
+                "copy.peer"))
+        holds_large(h, x[0], buffers[2], buffers[1], "copy.peer", out);
+}
+
+/* c->number: 1 if x[1] is memory of the second device. */
 static void run_large(check_target *t, const check_case *c, check_result *out)
 {
     uint8_t *buffers[3] = {malloc(LARGE), malloc(LARGE), malloc(LARGE)};
     void *x[2] = {NULL, NULL};
-    uint32_t seed = (uint32_t)check_seed(t, c);
+    uint32_t seed = (uint32_t)check_seed(t, c), devices = 1 + (uint32_t)c->number;
     int has_memory = buffers[0] && buffers[1] && buffers[2];
     hand h;
     if (!has_memory) check_skip(out, "the host has no memory for it");
     for (uint64_t i = 0; has_memory && i < LARGE; i++)
         buffers[0][i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
-    if (hand_open(&h, t, 1, out) && h.count && has_memory) {
-        for (int i = 0; i < 2 && out->outcome == CHECK_PASSED; i++)
-            x[i] = hand_alloc(&h, 0, LARGE, NULL, out);
-        if (out->outcome == CHECK_PASSED) large_steps(&h, x, buffers, out);
-        for (int i = 0; i < 2; i++) hand_free(&h, 0, x[i], LARGE);
+    if (hand_open(&h, t, devices, out) && h.count && has_memory) {
+        for (uint32_t i = 0; i < 2 && out->outcome == CHECK_PASSED; i++)
+            x[i] = hand_alloc(&h, h.count > 1 ? i : 0, LARGE, NULL, out);
+        if (out->outcome == CHECK_PASSED) (c->number ? large_peer : large_steps)(&h, x, buffers, out);
+        for (uint32_t i = 0; i < 2; i++) hand_free(&h, h.count > 1 ? i : 0, x[i], LARGE);
     }
     hand_close(&h);
     for (int i = 0; i < 3; i++) free(buffers[i]);
@@ -430,6 +451,7 @@ void check_tier0_slots(check_target *t, check_list *list)
     check_add(list, &(check_case){.run = run_alloc}, "0/slot/memory.alloc");
     check_add(list, &(check_case){.run = run_fill}, "0/slot/memory.fill");
     check_add(list, &(check_case){.run = run_large}, "0/slot/large");
+    check_add(list, &(check_case){.run = run_large, .number = 1}, "0/slot/large-peer");
     check_add(list, &(check_case){.run = run_free, .tags = CHECK_TAG_ALONE}, "0/slot/memory.free");
     for (size_t i = 0; i < sizeof copy_slots / sizeof *copy_slots; i++)
         check_add(list, &(check_case){.run = run_copies, .number = (int64_t)i}, "0/slot/%s",

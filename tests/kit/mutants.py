@@ -487,6 +487,12 @@ MUTANTS = [
      "    const char *source = reference_resolve(from_device, from, from_offset, bytes);\n"
      "    return push_transfer(self, target, memcpy(malloc(bytes), source, bytes), bytes, 0, stream);\n}\n\nstatic int32_t device_to_device",
      "0/unfinished/copy.peer"),
+    ("copies between devices repeat their first 16 MiB", "memory.c",
+     "    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);\n}\n\nstatic int32_t device_to_device",
+     "    for (; bytes > 1 << 24 && !status; to_offset += 1 << 24, bytes -= 1 << 24)\n"
+     "        status = copy(self, to_device, to, to_offset, from_device, from, from_offset, 1 << 24, stream);\n"
+     "    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);\n}\n\nstatic int32_t device_to_device",
+     "0/slot/large-peer"),
     ("an event that is destroyed ends the waits for it", "event.c", "    release(e->last);\n    release_page(e->shared);",
      "    if (e->last) run_record(NULL, &(event_task){.recording = e->last}.task);\n    release(e->last);\n    release_page(e->shared);",
      "0/unfinished/stream.wait_event-destroyed"),
@@ -531,6 +537,14 @@ MUTANTS = [
     ("casts of a 0-dim tensor do nothing", "basic.c", "    if (tensor_numel(out) == 0) return TN_OK;\n    do {\n        broadcast_index(",
      "    if (tensor_numel(out) == 0 || (out->rank == 0 && out->dtype != source->dtype)) return TN_OK;\n    do {\n        broadcast_index(",
      "1/copy/prim::copy/float32/from-int64-0-dim"),
+    ("copies from columns to rows forget tiles beyond the first row of them", "basic.c", "        tensor_move(out, index, source, from);",
+     "        if (out->rank != 2 || source->strides[0] != 1 || index[0] < 64 || index[1] < 64) tensor_move(out, index, source, from);",
+     "1/copy/prim::copy/float32/large"),
+    ("contiguous operands are read from a multiple of 16 bytes on", "element.c", "    return o->host + bytes;",
+     "    char *start = o->host;\n    if (nest->rank == 1 && o->strides[0] == tn_dtype_bytes(o->dtype)) start = (char *)((uintptr_t)start & ~(uintptr_t)15);\n"
+     "    return start + bytes;", "1/pointwise/aten::add.Tensor/float32/offset"),
+    ("tensors are read from a multiple of 16 bytes on", "element.c", "    return (char *)t->host + elements * tn_dtype_bytes(t->dtype);",
+     "    return (char *)((uintptr_t)t->host & ~(uintptr_t)15) + elements * tn_dtype_bytes(t->dtype);", "1/bmm/aten::mm/float32/offset"),
     ("rows of a product are counted in 16 bits", "matmul.c", "    left[rank - 2] = index[rank - 2];",
      "    left[rank - 2] = (uint16_t)index[rank - 2];", "1/sizes/aten::mm/rows"),
     ("columns of a product are counted in 16 bits", "matmul.c", "    right[rank - 1] = index[rank - 1];",
