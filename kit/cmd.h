@@ -24,6 +24,12 @@ int32_t cmd_device_count(tn_context *ctx);
 /* The first device before device i that is the same hardware, written to `text`; NULL if there is none. */
 const char *cmd_same_hardware(tn_context *ctx, int32_t i, char text[64]);
 
+/* From now on SIGTERM does not end this process: a long command looks at cmd_has_ended, and then reports what it has. `timeout` sends
+ * it to children, too: they pass over it, and the command ends them. */
+void cmd_catch_end(void);
+int cmd_has_ended(void);
+void cmd_pass_over_end(void);
+
 int cmd_devices(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

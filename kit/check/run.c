@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs cases in processes of their own: a crash or a hang ends only the case in which it happens, and a new
- * process continues. This process never loads the plugin, except with --jobs 0, which is for debuggers.
+ * process continues. This process never loads the plugin, except with --jobs 0, which is for debuggers. SIGTERM ends the run: what
+ * has run by then is reported.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +32,7 @@ typedef struct runner {
     const check_source *sources;
     uint32_t n_sources;
     check_exceptions exceptions;
-    uint32_t next, done;
+    uint32_t next, done, left_out;
 } runner;
 
 static double seconds_now(void)
@@ -53,6 +54,7 @@ static void serve(runner *r, int in, int out)
         if (fd != in && fd != out) close(fd);
     }
     setrlimit(RLIMIT_CORE, &none);
+    cmd_pass_over_end();
     dup2(STDERR_FILENO, STDOUT_FILENO);
     _exit(from && to ? check_serve(r->run->options, r->sources, r->n_sources, from, to) : 4);
 }
@@ -222,6 +224,23 @@ static int64_t next_case(runner *r)
     return -1;
 }
 
+/* A case that has not run to its end, as the run was ended. */
+static void leave_out(runner *r, uint32_t number)
+{
+    check_result *out = &r->run->entries[number].result;
+    out->outcome = CHECK_SKIPPED;
+    snprintf(out->reason, sizeof out->reason, "the run was ended before");
+    r->left_out++;
+}
+
+static void leave_out_the_rest(runner *r)
+{
+    while (r->next < r->run->count) leave_out(r, r->next++);
+    if (r->left_out && !r->run->fatal[0])
+        snprintf(r->run->fatal, sizeof r->run->fatal, "the run was ended when %u of %u cases were left",
+                 r->left_out, r->run->count);
+}
+
 /* Cases with CHECK_TAG_ALONE, and all with --isolate, get a fresh process. */
 static int alone(const runner *r, int64_t number)
 {
@@ -260,11 +279,22 @@ static void serve_worker(runner *r, worker *w, int readable)
     if (w->pid && (alone(r, number) || r->run->entries[number].result.ends)) dismiss(r, w);
 }
 
+/* Of a run that was ended. */
+static void abandon(runner *r, worker *w)
+{
+    if (!w->pid) return;
+    kill(w->pid, SIGKILL);
+    waitpid(w->pid, NULL, 0);
+    close(w->to);
+    close(w->from);
+    if (w->running >= 0) leave_out(r, (uint32_t)w->running);
+}
+
 static void run_all(runner *r)
 {
     uint32_t jobs = r->run->options->jobs, busy = 1;
     worker *workers = calloc(jobs, sizeof *workers);
-    while (workers && busy) {
+    while (workers && busy && !cmd_has_ended()) {
         struct pollfd fds[64];
         uint32_t which[64];
         busy = 0;
@@ -281,7 +311,10 @@ static void run_all(runner *r)
             serve_worker(r, &workers[which[k]], (fds[k].revents & (POLLIN | POLLHUP)) != 0);
     }
     for (uint32_t i = 0; workers && i < jobs; i++) {
-        if (workers[i].pid) dismiss(r, &workers[i]);
+        if (cmd_has_ended())
+            abandon(r, &workers[i]);
+        else if (workers[i].pid)
+            dismiss(r, &workers[i]);
         free(workers[i].buffer);
     }
     free(workers);
@@ -321,7 +354,7 @@ static int survey(runner *r)
         return 1;
     }
     ask(r, &w, -1);
-    while (got == 0 && seconds_now() < w.deadline) {
+    while (got == 0 && seconds_now() < w.deadline && !cmd_has_ended()) {
         struct pollfd fd = {.fd = w.from, .events = POLLIN};
         if (poll(&fd, 1, 100) > 0) got = read_line(r, &w);
     }
@@ -359,7 +392,7 @@ static int run_here(runner *r)
         check_exceptions_apply(&r->exceptions, list.cases[i].name, &run->entries[i].result);
     }
     run->count = list.count;
-    for (int64_t i = next_case(r); i >= 0; i = next_case(r)) {
+    for (int64_t i = next_case(r); i >= 0; i = cmd_has_ended() ? -1 : next_case(r)) {
         check_result before = run->entries[i].result, *out = &run->entries[i].result;
         check_run_case(t, &list.cases[i], out);
         out->listed = before.listed;
@@ -429,8 +462,10 @@ int32_t check_execute(check_run *run, const check_source *sources, uint32_t coun
                  check_exceptions_read(&r.exceptions, o->expected_failures, CHECK_EXPECTED_FAILURE);
     if (status) snprintf(run->fatal, sizeof run->fatal, "a list of exceptions cannot be read");
     signal(SIGPIPE, SIG_IGN); /* a worker that has died is noticed by its status */
+    cmd_catch_end();
     if (!status) status = o->jobs ? survey(&r) : run_here(&r);
     if (!status && o->jobs) run_all(&r);
+    if (!status) leave_out_the_rest(&r);
     check_progress_end();
     if (!status && !run->count && o->filter) {
         snprintf(run->fatal, sizeof run->fatal, "no case matches the filter '%.200s'", o->filter);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tenon golden DIR`: each file of cases runs in a process of its own, which writes a line for each case
- * into a pipe. A crash fails the case that runs; a new process continues behind it.
+ * into a pipe. A crash fails the case that runs; a new process continues behind it, and behind a case that has lost the device.
+ * SIGTERM ends the run: what has run by then is reported.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,8 +14,11 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../cmd.h"
 #include "golden.h"
 #include "run.h"
+
+enum { FAILED = 1, UNREAD = 3, LOST = 4 }; /* statuses of the process of a file */
 
 typedef struct operator_score {
     char name[96];
@@ -64,6 +68,7 @@ typedef struct job {
     totals totals;
     uint32_t cases;
     uint32_t unread; /* files that could not be run */
+    uint32_t ended;  /* files that did not run to their end, as the run was ended */
     FILE *json;      /* opened before the cases run */
 } job;
 
@@ -113,19 +118,22 @@ static int run_lines(const golden_options *o, const golden_file *file, const cha
     char *text = NULL;
     size_t room = 0;
     regex_t filter;
-    if (!in) return 1;
-    if (o->filter && regcomp(&filter, o->filter, REG_EXTENDED | REG_NOSUB)) return 1;
-    while (getline(&text, &room, in) > 0) {
+    int status = 0;
+    if (!in) return FAILED;
+    if (o->filter && regcomp(&filter, o->filter, REG_EXTENDED | REG_NOSUB)) return FAILED;
+    while (!status && getline(&text, &room, in) > 0) {
         cJSON *line = cJSON_Parse(text);
         const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op");
         if (cJSON_IsNumber(id) && cJSON_IsString(op) && golden_integer(id) >= first &&
-            (!o->filter || !regexec(&filter, op->valuestring, 0, NULL, 0)))
+            (!o->filter || !regexec(&filter, op->valuestring, 0, NULL, 0))) {
             run_line(file, line, out);
+            if (tn_device_status(file->ctx, file->device) == TN_E_DEVICE_LOST) status = LOST;
+        }
         cJSON_Delete(line);
     }
     free(text);
     fclose(in);
-    return 0;
+    return status;
 }
 
 static tn_device device_of(tn_context *ctx, const golden_options *o)
@@ -146,7 +154,7 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
     golden_file file = {.device = TN_CPU};
     FILE *out = fdopen(fd, "w");
     int status;
-    if (!out || tn_context_create(&options, &file.ctx)) return 3;
+    if (!out || tn_context_create(&options, &file.ctx)) return UNREAD;
     file.watch = watch;
     file.user = &(watcher){file.ctx, out};
     file.device = device_of(file.ctx, o);
@@ -154,10 +162,11 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
     if (!file.device || tn_safetensors_open(file.ctx, path, &file.tensors)) {
         fprintf(stderr, "tenon golden: %s: %s\n", path,
                 tn_last_error() ? tn_last_error()->message : "cannot open");
-        return 3;
+        return UNREAD;
     }
     snprintf(path, sizeof path, "%s/cases/%s.jsonl", o->folder, name);
     status = run_lines(o, &file, path, first, out);
+    if (status == LOST) return status; /* what is left of the context may wait for the device */
     tn_safetensors_close(file.tensors);
     tn_context_destroy(file.ctx);
     fclose(out);
@@ -277,6 +286,7 @@ static int start(job *j, worker *w, uint32_t file, int64_t first)
     if (w->pid < 0) return 0;
     if (w->pid == 0) {
         close(fds[0]);
+        cmd_pass_over_end();
         alarm(j->options->timeout);
         _exit(run_file(j->options, j->files[file], first, fds[1]));
     }
@@ -288,7 +298,8 @@ static int start(job *j, worker *w, uint32_t file, int64_t first)
     return 1;
 }
 
-/* The child has ended: if a case was running it crashed, and the rest of the file still has to run. */
+/* The child has ended: if a case was running it crashed, and the rest of the file still has to run; also if the last case has lost
+ * the device. */
 static void finish(job *j, worker *w)
 {
     int status = 0;
@@ -302,7 +313,9 @@ static void finish(job *j, worker *w)
                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit in the middle");
         count(j, w, &r, 0);
         start(j, w, w->file, next);
-    } else if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == LOST) {
+        start(j, w, w->file, -w->running);
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == UNREAD) {
         fprintf(stderr, "tenon golden: %s could not be run\n", j->files[w->file]);
         j->unread++;
     }
@@ -328,10 +341,20 @@ static void read_some(job *j, worker *w)
     if (w->used == sizeof w->buffer - 1) w->used = 0;
 }
 
+/* Of a run that was ended. */
+static void abandon(job *j, worker *w)
+{
+    if (!w->pid) return;
+    kill(w->pid, SIGKILL);
+    waitpid(w->pid, NULL, 0);
+    close(w->fd);
+    j->ended++;
+}
+
 static void run_all(job *j)
 {
     worker *workers = calloc(j->options->jobs, sizeof *workers);
-    for (uint32_t busy = 1; workers && busy;) {
+    for (uint32_t busy = 1; workers && busy && !cmd_has_ended();) {
         struct pollfd fds[64];
         busy = 0;
         for (uint32_t i = 0; i < j->options->jobs; i++) {
@@ -350,6 +373,8 @@ static void run_all(job *j)
             }
         }
     }
+    for (uint32_t i = 0; workers && i < j->options->jobs; i++) abandon(j, &workers[i]);
+    j->ended += j->n_files - j->next;
     free(workers);
 }
 
@@ -420,6 +445,7 @@ static void print_report(const job *j, uint32_t *sum)
         const fallback_score *b = &t->fallbacks[i];
         printf("%-60s %5u %7llu  %s\n", b->name, b->cases, (unsigned long long)b->calls, b->reason);
     }
+    if (j->ended) printf("ended: %u of %u files of cases did not run to their end\n", j->ended, j->n_files);
     printf("refusals with the same text: %u of %u\n", t->same_texts, t->refusals);
     printf("golden: %u cases: %u passed, %u failed, %u wrongly accepted, %u not there yet\n", j->cases,
            sum[GOLDEN_PASSED], sum[GOLDEN_FAILED], sum[GOLDEN_ACCEPTED], sum[GOLDEN_ABSENT]);
@@ -438,6 +464,8 @@ static int write_json(const job *j)
         cJSON_AddNumberToObject(o, "fell_back", j->totals.operators[i].fell_back);
     }
     cJSON *fallbacks = cJSON_AddArrayToObject(root, "fallbacks");
+    cJSON_AddNumberToObject(root, "files", j->n_files);
+    cJSON_AddNumberToObject(root, "ended_files", j->ended);
     cJSON_AddNumberToObject(root, "fell_back", j->totals.fell_back);
     for (uint32_t i = 0; i < j->totals.n_fallbacks; i++) {
         const fallback_score *b = &j->totals.fallbacks[i];
@@ -522,15 +550,16 @@ int golden_run(const golden_options *options)
     int status = 2;
     if (prepare(&j)) {
         j.totals.failures = cJSON_CreateArray();
+        cmd_catch_end();
         run_all(&j);
         if (j.totals.n_operators)
             qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
         if (j.totals.n_fallbacks)
             qsort(j.totals.fallbacks, j.totals.n_fallbacks, sizeof *j.totals.fallbacks, by_cases);
         print_report(&j, sum);
-        status = sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] ? 1 : 0;
+        status = sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] || j.ended ? 1 : 0;
         if (j.unread) status = 2;
-        if (!j.cases) {
+        if (!j.cases && !j.ended) {
             fprintf(stderr, "tenon golden: no case %s\n", options->filter ? "matches the filter" : "to run");
             status = 2;
         }

@@ -11,10 +11,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
-from suite import Failure, run_checks
+from suite import Failure, end, run_checks, session
 
 
 class Suite:
@@ -33,6 +34,18 @@ class Suite:
                           f"\n{done.stderr[-1000:]}")
         return done
 
+    def ended_report(self, *arguments, **environment):
+        """Of a run that was ended when a case of its only worker slept."""
+        command = [self.tool, "check", *arguments, "--jobs", "1", "--json", "-"]
+        with session(command, {**self.environment, **environment}) as process:
+            last = now = None
+            while process.poll() is None and (now is None or now != last):
+                time.sleep(1)
+                last, now = now, sleeper(process.pid)
+            done = end(process)
+        expect(done.returncode == 1, f"status {done.returncode}: {done.stdout[-2000:]}{done.stderr[-1000:]}")
+        return json.loads(done.stdout)
+
     def report(self, *arguments, **kwargs):
         return json.loads(self.run(*arguments, "--json", "-", **kwargs).stdout)
 
@@ -40,6 +53,18 @@ class Suite:
         path = self.folder / name
         path.write_text(text)
         return path
+
+
+def sleeper(parent):
+    """The child of a process and the time that it has used, if there is one and it sleeps."""
+    try:
+        for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            state, *fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            if state == "S":
+                return child, fields[10:12]
+    except OSError: # it has ended meanwhile
+        pass
+    return None
 
 
 def expect(condition, what):
@@ -349,6 +374,16 @@ def check_isolation(suite):
     expect(outcomes["0/slot/copy.peer"] == "passed" and set(outcomes.values()) == {"passed"} and len(outcomes) > 8, f"{outcomes}")
 
 
+def check_end(suite):
+    """After SIGTERM, as `timeout` sends it, the report has the cases that ran."""
+    total = "1/reduce/aten::sum/float32/contiguous"
+    report = suite.ended_report(suite.wrong, "--filter", f"^(0/slot/memory.fill|{total})$", TENON_TEST_FAULT="hang")
+    outcomes = {c["name"]: (c["outcome"], c.get("reason")) for c in report["cases"]}
+    expect(outcomes["0/slot/memory.fill"][0] == "passed", f"{outcomes}")
+    expect(outcomes[total] == ("skipped", "the run was ended before"), f"{outcomes}")
+    expect(report["fatal"] == "the run was ended when 1 of 2 cases were left", report["fatal"])
+
+
 def check_determinism(suite):
     """Neither the number of processes nor the filter changes what is found."""
     faults = {}
@@ -360,7 +395,7 @@ def check_determinism(suite):
 
 def main():
     checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_networks, check_modes,
-              check_golden, check_lists, check_report, check_determinism, check_isolation, check_manifest]
+              check_golden, check_lists, check_report, check_end, check_determinism, check_isolation, check_manifest]
     with tempfile.TemporaryDirectory() as folder:
         return run_checks(checks, Suite(*sys.argv[1:], folder))
 

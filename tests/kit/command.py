@@ -16,12 +16,15 @@ import tempfile
 from pathlib import Path
 
 from files import golden_folder
-from suite import Failure, run_checks
+from suite import Failure, end, run_checks, session
+
+
+def clean_environment():
+    return {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k != "LD_PRELOAD"}
 
 
 def run(tool, *arguments, **environment):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k != "LD_PRELOAD"}
-    return subprocess.run([tool, *arguments], capture_output=True, text=True, env={**clean, **environment}, timeout=600)
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, env={**clean_environment(), **environment}, timeout=600)
 
 
 def expect(condition, what, done):
@@ -149,6 +152,32 @@ def check_golden_fallbacks(tool, _):
         expect("2 cases ran on the CPU" in done.stdout and scores["fallbacks"][0]["operator"] in done.stdout, "as a table", done)
         done = run(tool, "golden", folder, "--json", str(report))
         expect(json.loads(report.read_text())["fallbacks"] == [], "none on the CPU", done)
+
+
+def check_golden_lost(tool, _):
+    """A case that loses the device fails alone: those behind it run in a new process."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "golden.json"
+        golden_folder(Path(folder) / "cases")
+        done = run(tool, "golden", folder, "--device", "reference:0", "--json", str(report), TENON_REFERENCE_LOSE="6")
+        scores = json.loads(report.read_text())
+        outcomes = {name: (score["passed"], score["failed"]) for name, score in scores["operators"].items()}
+        expect(outcomes == {"aten::add.Tensor": (0, 1), "aten::cat": (1, 0), "aten::mm": (1, 0)}, f"{outcomes}", done)
+
+
+def check_golden_ended(tool, _):
+    """After SIGTERM, as `timeout` sends it, the report has the files that ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        cases, report = Path(folder) / "cases", Path(folder) / "golden.json"
+        golden_folder(cases)
+        os.mkfifo(cases / "waits.jsonl")
+        (cases / "waits.safetensors").symlink_to("some.safetensors")
+        with session([tool, "golden", folder, "--json", report, "--jobs", "1"], clean_environment()) as process:
+            with open(cases / "waits.jsonl", "w"): # opens when the second file is being read
+                done = end(process)
+        expect(done.returncode == 1 and "ended: 1 of 2 files" in done.stdout, "what has run is reported", done)
+        scores = json.loads(report.read_text())
+        expect(sum(s["passed"] for s in scores["operators"].values()) == 3 and (scores["files"], scores["ended_files"]) == (2, 1), f"{scores}", done)
 
 
 def check_devices(tool, _):
@@ -438,7 +467,7 @@ def check_experimental(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_fallbacks, check_twins, check_doctor_libraries, check_jobs, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_golden_lost, check_golden_ended, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_fallbacks, check_twins, check_doctor_libraries, check_jobs, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_others, check_new_plugin]
     return run_checks(checks, tool, skewed)
 
