@@ -77,12 +77,13 @@ def find_peer(device):
     named = os.environ.get("TENON_PEER_PYTHON")
     for python in [named] if named else ["python3", ROOT / ".venv/bin/python"]:
         try:
-            subprocess.run([python, HERE / "peer.py", "version"], capture_output=True, check=True)
-        except (OSError, subprocess.SubprocessError):
+            said = subprocess.run([python, HERE / "peer.py", "version", device or "cpu"], capture_output=True, text=True, check=False)
+        except OSError:
+            continue
+        if said.returncode and subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
             continue
         if not device:
             return None, "PyTorch has no such device"
-        said = subprocess.run([python, HERE / "peer.py", "version", device], capture_output=True, text=True, check=False)
         if said.returncode:
             return None, f"PyTorch cannot use {device}: {(said.stderr.strip().splitlines() or ['it crashed'])[-1]}"
         return str(python), said.stdout.strip()
