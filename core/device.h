@@ -65,7 +65,7 @@ struct tni_device {
     void *handle;    /* from open; NULL until first use */
     atomic_int open; /* TNI_DEVICE_... */
     pthread_mutex_t lock;
-    uint32_t waiters;        /* threads in tni_device_wait; under the lock */
+    uint32_t waiters;        /* threads that wait or ask without the lock; under the lock */
     pthread_cond_t unwaited; /* there are none */
     int32_t host_access; /* memory has addresses of the host, but for some of other libraries and processes */
     int32_t synchronous; /* work is done when a call returns: nothing ever waits for a stream */
@@ -168,8 +168,10 @@ int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);
 /* Waits for all streams but those that capture, which keep their late errors. The status of the device itself. */
 int32_t tni_device_wait(tni_device *device);
-/* With the device's lock held, before a stream is destroyed or captures: until no thread is in tni_device_wait. */
+/* With the device's lock held, before a stream is destroyed or captures: until there are no `waiters`. */
 void tni_device_unwaited(tni_device *device);
+/* Without it: there is one less. */
+void tni_device_waited(tni_device *device);
 
 struct tn_event {
     atomic_uint refs;

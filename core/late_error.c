@@ -206,7 +206,7 @@ int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark)
 }
 
 /* 1 if the stream has more errors than at the mark. Asks the plugin: a query reports late errors without
- * waiting. */
+ * waiting for the stream. It may read them from the device, so the lock is not held. */
 static int32_t is_late(const tni_late_mark *mark)
 {
     tn_stream *stream = mark->stream;
@@ -214,12 +214,14 @@ static int32_t is_late(const tni_late_mark *mark)
     const tni_driver *driver = &device->type->driver;
     int32_t done = 0, status = TN_OK;
     pthread_mutex_lock(&device->lock);
-    int32_t alive = atomic_load(&stream->id) == mark->id;
-    /* A stream that captures has no work under way, and may not be asked. */
-    if (alive && !tni_stream_captures(stream))
-        status = driver->stream.query(driver->self, device->handle, stream->handle, &done);
+    const int32_t is_alive = atomic_load(&stream->id) == mark->id;
+    device->waiters++; /* the stream stays, and does not begin to capture */
     pthread_mutex_unlock(&device->lock);
-    if (!alive) return 0; /* its release kept the error for the device */
+    /* A stream that captures has no work under way, and may not be asked. */
+    if (is_alive && !tni_stream_captures(stream))
+        status = driver->stream.query(driver->self, device->handle, stream->handle, &done);
+    tni_device_waited(device);
+    if (!is_alive) return 0; /* its release kept the error for the device */
     if (status)
         add_error(stream, tni_driver_error(device->type, status, "asking a stream that was waited for"), 0);
     return atomic_load(&stream->late.found) > mark->found;

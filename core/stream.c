@@ -89,10 +89,15 @@ int32_t tni_device_wait(tni_device *device)
     device->waiters++;
     pthread_mutex_unlock(&device->lock);
     int32_t status = wait_for_streams(device, first);
+    tni_device_waited(device);
+    return status;
+}
+
+void tni_device_waited(tni_device *device)
+{
     pthread_mutex_lock(&device->lock);
     if (!--device->waiters) pthread_cond_broadcast(&device->unwaited);
     pthread_mutex_unlock(&device->lock);
-    return status;
 }
 
 void tni_device_unwaited(tni_device *device)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other threads may do while one waits for a device: streams stay as long, and no capture begins. */
+/* What other threads may do while one waits for a device, or asks for late errors: streams stay as long, and no capture begins. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -17,6 +17,13 @@ static gate wait_gate;
 static int32_t wait_at_the_gate(void *self, void *device)
 {
     gate_wait(&wait_gate);
+    return TN_OK;
+}
+
+static int32_t ask_at_the_gate(void *self, void *device, void *stream, int32_t *out_done)
+{
+    gate_wait(&wait_gate);
+    *out_done = 1;
     return TN_OK;
 }
 
@@ -51,6 +58,13 @@ static void *wait_for_device(void *unused)
     return NULL;
 }
 
+/* An event of the stream that is released: a wait for it asks the stream for errors. */
+static void *wait_for_event(void *event)
+{
+    cr_expect_eq(tn_event_synchronize(event), TN_OK);
+    return NULL;
+}
+
 static void *release_stream(void *unused)
 {
     tn_stream_release(b);
@@ -66,13 +80,12 @@ static void *begin_capture(void *unused)
 
 static _Atomic int32_t calls; /* of the slot that must come later */
 
-/* The thread's slot is called when the wait is over. */
-static void expect_later(void *(*work)(void *))
+/* The thread's slot is called when the wait is over, which comes to the gate. */
+static void expect_later_than(void *(*wait)(void *), void *of, void *(*work)(void *))
 {
     pthread_t waiter, worker;
     tn_stream *another = NULL;
-    d->type->driver.device.synchronize = wait_at_the_gate;
-    pthread_create(&waiter, NULL, wait_for_device, NULL);
+    pthread_create(&waiter, NULL, wait, of);
     sem_wait(&wait_gate.reached);
     pthread_create(&worker, NULL, work, NULL);
     usleep(50000); /* time to do wrong */
@@ -81,9 +94,15 @@ static void expect_later(void *(*work)(void *))
     gate_open(&wait_gate);
     pthread_join(waiter, NULL);
     pthread_join(worker, NULL);
-    d->type->driver.device.synchronize = NULL;
     cr_expect_eq(calls, 1);
     tn_stream_release(another);
+}
+
+static void expect_later(void *(*work)(void *))
+{
+    d->type->driver.device.synchronize = wait_at_the_gate;
+    expect_later_than(wait_for_device, NULL, work);
+    d->type->driver.device.synchronize = NULL;
 }
 
 static void (*destroy_slot)(void *self, void *device, void *stream);
@@ -98,6 +117,19 @@ Test(device_wait, a_stream_is_destroyed_after_the_wait)
     destroy_slot = d->type->driver.stream.destroy;
     d->type->driver.stream.destroy = count_destroy;
     expect_later(release_stream);
+}
+
+/* A plugin may have to read the errors from the device: other threads are not stopped by that. */
+Test(device_wait, a_stream_is_destroyed_after_the_question)
+{
+    tn_event *e = NULL;
+    destroy_slot = d->type->driver.stream.destroy;
+    d->type->driver.stream.destroy = count_destroy;
+    d->type->driver.stream.query = ask_at_the_gate;
+    cr_assert_eq(tn_event_create(ctx, id, 0, &e), TN_OK);
+    cr_assert_eq(tn_event_record(e, b), TN_OK);
+    expect_later_than(wait_for_event, e, release_stream);
+    tn_event_release(e);
 }
 
 static int32_t (*begin_slot)(void *self, void *device, void *stream);
