@@ -255,16 +255,25 @@ static int32_t report(const gpu_device *d, const int32_t fault[GPU_FAULT_WORDS])
                      operations[fault[1]], (long long)index, (long long)size);
 }
 
-/* Reads the fault of a stream on a queue that has nothing else to do, clears it and reports it. */
+static int32_t read_fault(const gpu_stream *stream, void *queue, int32_t out[GPU_FAULT_WORDS])
+{
+    const gpu_device *d = stream->device;
+    int32_t status =
+        gpu_the_driver.read(d->handle, queue, out, stream->faults, 0, GPU_FAULT_WORDS * sizeof *out);
+    return status ? status : gpu_the_driver.queue_finish(d->handle, queue);
+}
+
+/* Reads the fault of a stream on a queue that has nothing else to do, clears it and reports it. A kernel that still runs writes the
+ * code first: then all words are read once more. */
 static int32_t take_fault(const gpu_stream *stream, void *queue)
 {
     static const int32_t none[GPU_FAULT_WORDS];
     const gpu_device *d = stream->device;
     int32_t fault[GPU_FAULT_WORDS];
-    int32_t status = gpu_the_driver.read(d->handle, queue, fault, stream->faults, 0, sizeof fault);
-    if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);
+    int32_t status = read_fault(stream, queue, fault);
     if (status || fault[0] == GPU_FAULT_NONE) return status;
-    status = gpu_the_driver.write(d->handle, queue, stream->faults, 0, none, sizeof none);
+    if (queue != stream->queue) status = read_fault(stream, queue, fault);
+    if (!status) status = gpu_the_driver.write(d->handle, queue, stream->faults, 0, none, sizeof none);
     if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);
     return status ? status : report(d, fault);
 }
