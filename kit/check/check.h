@@ -104,6 +104,7 @@ typedef struct check_result {
     int32_t way;
     int32_t listed;
     int32_t ends;      /* the device is lost: the next case needs another process */
+    int32_t left_out;  /* the run was ended before */
     double difference; /* largest among the elements that differ */
     double seconds;
     cJSON *data;               /* measurements of a mode, an object, or NULL; the run owns it */

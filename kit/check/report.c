@@ -286,12 +286,12 @@ static void print_text(const check_run *run)
     check_tiers_finish(tiers);
     cJSON_ArrayForEach(table, run->tables) print_table(table);
     if (run->note[0]) printf("\n%s\n", run->note);
-    if (!run->fatal[0])
-        printf("%s%s%s: %u cases, %u not as expected\n", check_verdict(run) ? RED : GREEN,
+    if (!run->fatal[0] || run->count)
+        printf("%s%s%s: %u cases, %u not as expected%s%s\n", check_verdict(run) ? RED : GREEN,
                check_verdict(run) ? "failed"
                : run->note[0]     ? "measured"
                                   : "passed",
-               PLAIN, run->count, run->bad);
+               PLAIN, run->count, run->bad, run->fatal[0] ? "; " : "", run->fatal);
 }
 
 static int32_t write_json(const check_run *run)

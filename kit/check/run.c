@@ -229,6 +229,7 @@ static void leave_out(runner *r, uint32_t number)
 {
     check_result *out = &r->run->entries[number].result;
     out->outcome = CHECK_SKIPPED;
+    out->left_out = 1;
     snprintf(out->reason, sizeof out->reason, "the run was ended before");
     r->left_out++;
 }

@@ -70,11 +70,13 @@ void check_tiers_init(check_tier *tiers, const check_run *run)
         t->count++;
         t->outcomes[e->result.outcome]++;
         t->bad += (uint32_t)check_is_bad(run, e);
+        t->left_out += e->result.left_out != 0;
         if (e->result.outcome == CHECK_ABSENT) note_missing(t, e);
     }
     for (uint32_t i = 0; i < CHECK_TIERS; i++)
         tiers[i].whole = tiers[i].outcomes[CHECK_PASSED] && !tiers[i].outcomes[CHECK_FAILED] &&
-                         !tiers[i].outcomes[CHECK_CRASHED] && !cJSON_GetArraySize(tiers[i].missing);
+                         !tiers[i].outcomes[CHECK_CRASHED] && !tiers[i].left_out &&
+                         !cJSON_GetArraySize(tiers[i].missing);
 }
 
 void check_tiers_finish(check_tier *tiers)

@@ -10,11 +10,11 @@
 typedef struct check_tier {
     uint32_t count;
     uint32_t outcomes[CHECK_OUTCOMES];
-    uint32_t bad;
-    int whole;       /* nothing failed and no required kernel is absent */
-    cJSON *missing;  /* texts: absent kernels, "sort/aten::sort.stable" */
-    cJSON *lacking;  /* operators that an existing kernel lacks, "pointwise/aten::erfinv" */
-    cJSON *optional; /* absent kernels that are not required */
+    uint32_t bad, left_out; /* cases that are not as expected, and those that an ended run has left */
+    int whole;              /* nothing failed or was left out, and no required kernel is absent */
+    cJSON *missing;         /* texts: absent kernels, "sort/aten::sort.stable" */
+    cJSON *lacking;         /* operators that an existing kernel lacks, "pointwise/aten::erfinv" */
+    cJSON *optional;        /* absent kernels that are not required */
 } check_tier;
 
 const char *check_tier_name(uint32_t tier);

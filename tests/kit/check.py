@@ -382,6 +382,7 @@ def check_end(suite):
     expect(outcomes["0/slot/memory.fill"][0] == "passed", f"{outcomes}")
     expect(outcomes[total] == ("skipped", "the run was ended before"), f"{outcomes}")
     expect(report["fatal"] == "the run was ended when 1 of 2 cases were left", report["fatal"])
+    expect([t["whole"] for t in report["tiers"]][:2] == [True, False], f"{report['tiers']}")
 
 
 def check_determinism(suite):
