@@ -178,13 +178,14 @@ static int32_t launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
             job->call->name, job->kernel, (unsigned long long)items, (unsigned long long)GPU_MOST_ITEMS);
     pthread_mutex_lock(&d->lock);
     status = find_kernel(d, job, &kernel);
-    if (!status && job->looks_for_faults && !gpu_stream_capture(stream))
-        __atomic_store_n(&stream->may_have_fault, 1, __ATOMIC_RELEASE);
     if (gpu_the_driver.launches_at_once) pthread_mutex_unlock(&d->lock);
     if (!status)
         status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
                                        (items + group - 1) / group * group, group);
     if (!gpu_the_driver.launches_at_once) pthread_mutex_unlock(&d->lock);
+    /* Not before: another thread that waits for the stream meanwhile would look for faults in vain. */
+    if (!status && job->looks_for_faults && !gpu_stream_capture(stream))
+        __atomic_store_n(&stream->may_have_fault, 1, __ATOMIC_RELEASE);
     return status;
 }
 
@@ -280,9 +281,9 @@ static int32_t take_fault(const gpu_stream *stream, void *queue)
 
 int32_t gpu_stream_faults(gpu_stream *stream)
 {
-    const int32_t may = __atomic_exchange_n(&stream->may_have_fault, 0, __ATOMIC_ACQ_REL);
+    if (!__atomic_exchange_n(&stream->may_have_fault, 0, __ATOMIC_ACQ_REL)) return TN_OK;
     __atomic_store_n(&stream->may_be_awaited, 0, __ATOMIC_RELEASE);
-    return may ? take_fault(stream, stream->queue) : TN_OK;
+    return take_fault(stream, stream->queue);
 }
 
 void gpu_stream_is_recorded(gpu_stream *stream)

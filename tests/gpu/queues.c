@@ -22,6 +22,7 @@ static struct {
     int32_t launches;
     void (*meanwhile)(
         void); /* what another thread does while a queue begins to capture, or joins a capture */
+    void (*before_launch)(void); /* the same, before the queue has the kernel */
     int32_t begin_fails, updates;
     int32_t first_words; /* so many reads see the first word alone */
 } seen;
@@ -122,6 +123,7 @@ static void forget(void *device, void *handle) {}
 static int32_t driver_launch(void *device, void *handle, void *kernel, const gpu_argument *arguments,
                              uint32_t n_arguments, uint64_t items, uint32_t group)
 {
+    if (seen.before_launch) seen.before_launch();
     snprintf(seen.kernel, sizeof seen.kernel, "%s", (const char *)kernel);
     seen.items = items;
     seen.launches++;
@@ -396,6 +398,24 @@ Test(queues, a_launch_of_more_items_than_kernels_can_count)
         last_error,
         "queues: cat: kernel move would have 4294967297 work items; at most 4294967296 are counted");
     cr_expect_eq(seen.launches, 1);
+}
+
+static void wait_for_the_stream(void)
+{
+    cr_expect_eq(of_streams->synchronize(self, device, streams[0]), TN_OK);
+}
+
+/* The wait looks for faults before there is one: the next one looks again. */
+Test(queues, a_wait_while_a_kernel_is_launched)
+{
+    const tn_call call = call_of("gather");
+    gpu_job job = gpu_job_of(&call, GPU_FILE_MEMORY, 0, "gather");
+    gpu_give_faults(&job);
+    seen.before_launch = wait_for_the_stream;
+    cr_assert_eq(gpu_launch(&job, GPU_GROUP_ITEMS, GPU_LIGHT), TN_OK);
+    ((int32_t *)((gpu_stream *)streams[0])->faults)[0] = GPU_FAULT_DIVISION;
+    cr_expect_eq(of_streams->synchronize(self, device, streams[0]), TN_E_ARGUMENT);
+    cr_expect_str_eq(last_error, "queues: ZeroDivisionError");
 }
 
 /* The kernel of a product of float32 matrices. `is_apart`: the elements of the right matrix are not neighbours. */
