@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a tree of modules is still there, for optimisers and averages, which outlive it by mistake; see module_life.h. */
+/* Whether a tree of modules is still there, for what may outlive it; see module_life.h. */
 #include "module.h"
 
 #include <stdio.h>
@@ -40,10 +40,15 @@ void module_life_release(module_life *life)
     if (life && atomic_fetch_sub(&life->refs, 1) == 1) free(life);
 }
 
+int32_t module_life_is_over(const module_life *life)
+{
+    return life && atomic_load(&life->is_over);
+}
+
 int32_t module_life_check(tn_scope *s, const module_life *life, const char *who)
 {
     char text[NAME_BYTES + 128];
-    if (!life || !atomic_load(&life->is_over)) return TN_OK;
+    if (!module_life_is_over(life)) return TN_OK;
     snprintf(text, sizeof text, "%s: module '%s' was destroyed, which must live as long as this", who,
              life->name);
     return tn_scope_fail(s, TN_E_DEAD_HANDLE, text);

@@ -25,10 +25,9 @@ tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
  */
 
 typedef struct watch {
-    tn_module *module;
-    module_life *life; /* of the module; a graph may outlive it */
-    uint32_t
-        owners; /* the call while it runs, and the functions that use it: two, or one if no input wants a gradient */
+    tn_module *module; /* while `life` is not over: the graph may outlive it */
+    module_life *life;
+    uint32_t owners; /* the call while it runs, and its functions: two, or one if no input wants a gradient */
     int32_t is_alone;                    /* no input wants a gradient */
     uint32_t count;                      /* inputs of the call */
     int32_t place[TN_MODULE_MAX_INPUTS]; /* of the inputs that are there */
@@ -44,8 +43,8 @@ static int32_t same(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tenso
 
 static void call_backward_hooks(const watch *w, tn_scope *s, tn_tensor **all)
 {
-    if (module_life_check(s, w->life, "backward hook")) return;
-    for (uint32_t i = 0; i < w->module->hook_count; i++) {
+    if (module_life_is_over(w->life)) return;
+    for (uint32_t i = 0; i < w->module->hook_count && !tn_scope_failed(s); i++) {
         const tn_module_hook *h = &w->module->hooks[i].hook;
         if (h->backward) h->backward(h->user, s, w->module, w->grad_out, all, w->count);
     }
@@ -149,7 +148,7 @@ static tn_tensor *run_with_hooks(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     }
     if (tn_scope_failed(s)) return NULL;
     tn_tensor *y = has_backward_hook(m) ? run_watched(s, m, given, more) : run(s, m, given, more);
-    for (uint32_t i = 0; i < m->hook_count && y; i++) {
+    for (uint32_t i = 0; i < m->hook_count && y && !tn_scope_failed(s); i++) {
         const tn_module_hook *h = &m->hooks[i].hook;
         tn_tensor *other = h->after ? h->after(h->user, s, m, given, y) : NULL;
         if (other) y = other;

@@ -248,7 +248,8 @@ TN_API void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *u
 
 /*
  * Hooks, in the order in which they were added. `before` may exchange inputs in in[0..count - 1], `after` returns a
- * new first output or NULL for no change. A hook that fails the scope ends the call.
+ * new first output or NULL for no change. A hook that fails the scope ends the call; those behind it do not run. Nor does
+ * `backward` once the module has been destroyed.
  */
 typedef struct tn_module_hook {
     uint32_t size;
