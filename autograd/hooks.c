@@ -238,7 +238,7 @@ void tni_run_accumulate_hooks(tn_node *node, tn_scope *s, tn_tensor *leaf)
     uint32_t n = 0;
     if (copy_hooks(node, s, 1u << TNI_HOOK_ACCUMULATE, &hooks, &n)) return;
     for (uint32_t i = 0; i < n; i++) {
-        hooks[i].as.accumulate(hooks[i].user, s, leaf);
+        if (!tn_scope_failed(s)) hooks[i].as.accumulate(hooks[i].user, s, leaf);
         release_user(hooks[i].owner);
     }
 }

@@ -106,6 +106,26 @@ Test(hooks, after_accumulation)
     end();
 }
 
+static void fail_accumulated(void *user, tn_scope *scope, tn_tensor *leaf)
+{
+    tn_scope_fail(scope, TN_E_STATE, "out of luck");
+}
+
+/* No hook runs behind one that has failed. */
+Test(hooks, after_accumulation_that_fail)
+{
+    double seen = 0;
+    uint64_t handle;
+    tn_tensor *x = VECTOR(s, 1, 3);
+    cr_assert_eq(tn_register_accumulate_hook(x, fail_accumulated, NULL, &handle), TN_OK);
+    cr_assert_eq(tn_register_accumulate_hook(x, accumulated, &seen, &handle), TN_OK);
+    cr_assert_eq(tn_backward(s, tn_mul(s, x, x)), TN_E_STATE);
+    expect_error(s, "out of luck");
+    cr_assert_eq(seen, 0);
+    EXPECT(s, tn_grad_of(s, x), 6);
+    end();
+}
+
 static int32_t zero_out(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
 {
     *(uint32_t *)user = count;
