@@ -6,14 +6,15 @@ beginning to copy: tensors of Python's numbers, gradients, hooks, layers by name
 """
 import ctypes
 import itertools
+import math
 import os
 import threading
 import weakref
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 
 LIB = ctypes.CDLL(os.environ.get("TENON_LIBRARY", "libtenon-train.so.0"))  # it loads libtenon.so.0
 FLOAT32, INT64 = (LIB.tn_dtype_parse(name) for name in (b"float32", b"int64"))
-NONE, TENSOR, TENSORS, INT, FLOAT, BOOL, STRING, INTS = 0, 1, 2, 3, 4, 5, 7, 8  # TN_TAG_...
+NONE, TENSOR, TENSORS, INT, FLOAT, BOOL, STRING, INTS, FLOATS, BOOLS, SCALARS = 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11  # TN_TAG_...
 DTYPE, DEVICE = 13, 15
 ARGUMENT = 1  # TN_E_ARGUMENT
 GRAD_OFF = 2  # TN_GRAD_OFF
@@ -154,9 +155,11 @@ class Context:
         return c_void_p(LIB.tn_scope_open(self.handle))
 
     def tensor(self, numbers, sizes, requires_grad=False):
+        if math.prod(sizes) != len(numbers):  # the library reads as many as the sizes say
+            raise ValueError(f"tensor: {len(numbers)} numbers for sizes {list(sizes)}")
         data = (ctypes.c_float * len(numbers))(*numbers)
         s = self.scope()
-        t = LIB.tn_from_data(s, FLOAT32, Ints((c_int64 * max(1, len(sizes)))(*sizes), len(sizes)), data, c_uint64(0))
+        t = LIB.tn_from_data(s, FLOAT32, Ints((c_int64 * max(1, len(sizes)))(*map(int64, sizes)), len(sizes)), data, c_uint64(0))
         kept = LIB.tn_retain(c_void_p(t))
         finish(s)
         tensor = Tensor(self, kept)
@@ -168,6 +171,13 @@ class Context:
 def finish(s):
     """Closes a scope, and raises what went wrong in it."""
     check(LIB.tn_scope_close(s))
+
+
+def int64(v):
+    """ctypes would cut the number off without a word."""
+    if not -2**63 <= v < 2**63:
+        raise OverflowError(f"{v} has more than 64 bits")
+    return v
 
 
 def value(v, kind, keep):
@@ -182,8 +192,10 @@ def value(v, kind, keep):
         keep.append(items := (c_void_p * max(1, len(v)))(*(t.handle.value if t is not None else None for t in v)))
         out.tag, out.count, out.as_.pointer = TENSORS, len(v), ctypes.addressof(items)
     elif isinstance(v, (list, tuple)):
-        keep.append(items := (c_int64 * max(1, len(v)))(*v))
-        out.tag, out.count, out.as_.pointer = INTS, len(v), ctypes.addressof(items)
+        lists = {"float": (FLOATS, c_double, float), "bool": (BOOLS, c_uint8, bool), "Scalar": (SCALARS, Value, lambda x: value(x, "", keep))}
+        tag, item, of = lists.get(base.partition("[")[0], (INTS, c_int64, int64))
+        keep.append(items := (item * max(1, len(v)))(*map(of, v)))
+        out.tag, out.count, out.as_.pointer = tag, len(v), ctypes.addressof(items)
     elif isinstance(v, str):
         keep.append(text := v.encode())
         out.tag, out.count, out.as_.string = STRING, len(text), text
@@ -192,7 +204,7 @@ def value(v, kind, keep):
     elif isinstance(v, bool):
         out.tag, out.as_.i = BOOL, v
     elif isinstance(v, int) and base != "float":
-        out.tag, out.as_.i = INT, v
+        out.tag, out.as_.i = INT, int64(v)
     else:
         out.tag, out.as_.f = FLOAT, v
     return out

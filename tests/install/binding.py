@@ -31,6 +31,21 @@ assert is_clear()
 assert isinstance(raised_by(lambda: c.call("no_such_operator")), tenon.Error) and is_clear()
 assert isinstance(raised_by(lambda: tenon.Module(c).add("NoSuchLayer")), tenon.Error) and is_clear()
 
+# What the library would read beyond its end, and what ctypes would cut off.
+for run in (lambda: c.tensor([1.0], [3]), lambda: c.tensor([], [])):
+    assert isinstance(raised_by(run), ValueError)
+for run in (lambda: c.call("full", [1], 2**70), lambda: c.call("full", [2**70], 1), lambda: c.tensor([1.0] * 0, [2**70, 0])):
+    assert isinstance(raised_by(run), OverflowError)
+assert c.call("full", [1], 2**63 - 1).item() == float(2**63) and c.tensor([1.0], []).item() == 1
+
+# Lists of each type.
+ones = c.call("ones", [1, 1, 2, 2])
+assert c.call("upsample_nearest2d.vec", ones, None, [2, 1.5]).sum().item() == 12
+assert c.call("_foreach_add.ScalarList", [x, x], [1, 0.5])[1].sum().item() == 4
+x2, norms = c.tensor([1.0, 1.0], [1, 2]), c.tensor([1.0], [1, 1])
+gradients = c.call("native_layer_norm_backward", x2, x2, [2], norms, norms, None, None, [True, False, False])
+assert isinstance(gradients[0], tenon.Tensor) and not gradients[1]
+
 # Backward raises the very exception of the hook, whatever its class; the next failure is its own.
 for thrown in (ValueError("from a hook"), KeyboardInterrupt()):
     def throw(grad):
