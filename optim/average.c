@@ -200,8 +200,12 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
     tn_named_tensors mine = tn_average_tensors(s, a);
     for (int64_t i = 0; i < mine.count && !tn_scope_failed(s); i++) {
         tn_tensor *t = find(s, state, mine.data[i].name), *own = mine.data[i].tensor;
-        if (t && !optim_has_sizes(t, own))
-            tn_scope_fail(s, TN_E_SHAPE, "average: the state has other sizes than the parameters");
+        if (t && !optim_has_sizes(t, own)) {
+            char text[256];
+            snprintf(text, sizeof text, "average: '%.180s' of the state has other sizes than the parameter",
+                     mine.data[i].name);
+            tn_scope_fail(s, TN_E_SHAPE, text);
+        }
     }
     const int64_t updates = tn_scope_failed(s) ? 0 : tn_item_int(s, find(s, state, "#updates"));
     for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++)

@@ -192,10 +192,14 @@ static void compare_parameters(tn_scope *s, tn_named_tensors state, const tn_opt
         char all[512];
         snprintf(all, sizeof all, "the file's parameters are not these: %s", text);
         optim_fail(s, TN_E_NOT_FOUND, o, all);
-    } else if (!find(state, group_name(s, o->group_count - 1)) ||
-               find(state, group_name(s, o->group_count))) {
-        optim_fail(s, TN_E_ARGUMENT, o, "the file has another number of groups");
+        return;
     }
+    uint32_t groups = 0;
+    while (find(state, group_name(s, groups))) groups++;
+    if (groups == o->group_count || tn_scope_failed(s)) return;
+    snprintf(text, sizeof text, "the file has %u group%s, expected %u", groups, groups == 1 ? "" : "s",
+             o->group_count);
+    optim_fail(s, TN_E_ARGUMENT, o, text);
 }
 
 int32_t optim_has_sizes(const tn_tensor *t, const tn_tensor *like)

@@ -138,6 +138,20 @@ Test(refusals, a_step_scales_the_rates_of_groups)
     tn_optimizer_destroy(o);
 }
 
+Test(refusals, states_of_other_groups)
+{
+    tn_tensor *a = VECTOR(s, 1, 1, 2), *b = VECTOR(s, 1, 3);
+    tn_optimizer *one = tn_sgd_create_of(ctx, TN_TENSORS(a, b), .lr = 0.5),
+                 *two = tn_sgd_create_of(ctx, TN_TENSORS(a), .lr = 0.5);
+    cr_assert_eq(tn_optimizer_add_group(two, TN_TENSORS(b), .lr = 0.25), TN_OK);
+    cr_assert_eq(tn_optimizer_load_state(one, tn_optimizer_tensors(s, two)), TN_E_ARGUMENT);
+    expect_last_error("SGD: the file has 2 groups, expected 1");
+    cr_assert_eq(tn_optimizer_load_state(two, tn_optimizer_tensors(s, one)), TN_E_ARGUMENT);
+    expect_last_error("SGD: the file has 1 group, expected 2");
+    tn_optimizer_destroy(one);
+    tn_optimizer_destroy(two);
+}
+
 /* A number of steps that is none changes nothing. */
 Test(refusals, states_with_a_number_of_steps_that_is_none)
 {
