@@ -13,7 +13,9 @@ tn_tensor *tn_normalize(tn_scope *s, tn_tensor *x, double p, int64_t dim, double
 tn_tensor *tn_gumbel_softmax(tn_scope *s, tn_tensor *logits, double tau, int32_t hard, int64_t dim)
 {
     if (!(tau > 0) && !tn_scope_failed(s))
-        return tn_scope_fail(s, TN_E_ARGUMENT, "gumbel_softmax: argument 'tau': expected more than 0"), NULL;
+        return nn_scope_fail(s, TN_E_ARGUMENT, "gumbel_softmax: argument 'tau': got %g, expected more than 0",
+                             tau),
+               NULL;
     tn_tensor *noise = tn_neg(s, tn_log(s, tn_exponential_(s, tn_empty_like(s, logits))));
     tn_tensor *soft = tn_softmax(s, tn_div_scalar(s, tn_add(s, logits, noise), tau), dim);
     if (!hard || tn_scope_failed(s)) return soft;

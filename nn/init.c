@@ -3,12 +3,29 @@
 #include "module.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Closes the child; t, which was written, or NULL. Without a child nothing was. */
 static tn_tensor *written(tn_scope *s, tn_tensor *t)
 {
     return !s || tn_scope_close(s) ? NULL : t;
+}
+
+/* Fails the scope unless the tensor has from `least` to `most` dimensions. */
+static int32_t refuse_rank(tn_scope *s, const char *call, const tn_tensor *t, int64_t least, int64_t most)
+{
+    char expected[48];
+    const int64_t rank = tn_tensor_rank(t);
+    if (tn_scope_failed(s) || (rank >= least && rank <= most)) return tn_scope_failed(s);
+    if (most == TN_MAX_RANK)
+        snprintf(expected, sizeof expected, "%lld or more", (long long)least);
+    else if (least == most)
+        snprintf(expected, sizeof expected, "%lld", (long long)least);
+    else
+        snprintf(expected, sizeof expected, "%lld to %lld", (long long)least, (long long)most);
+    return nn_scope_fail(s, TN_E_SHAPE, "%s: got a tensor of %lld dimension%s, expected %s", call,
+                         (long long)rank, rank == 1 ? "" : "s", expected);
 }
 
 tn_tensor *tn_init_uniform(tn_scope *scope, tn_tensor *t, double from, double to, tn_generator *generator)
@@ -52,7 +69,7 @@ tn_tensor *tn_init_constant(tn_scope *scope, tn_tensor *t, double value)
 tn_tensor *tn_init_eye(tn_scope *scope, tn_tensor *t)
 {
     tn_scope *s = nn_without_recording(scope);
-    if (tn_tensor_rank(t) != 2) tn_scope_fail(s, TN_E_SHAPE, "init_eye: the tensor must have 2 dimensions");
+    refuse_rank(s, "init_eye", t, 2, 2);
     tn_copy_(s, t,
              tn_eye_m(s, tn_tensor_size(t, 0), tn_tensor_size(t, 1), .dtype = tn_tensor_dtype(t),
                       .device = tn_tensor_device(t)));
@@ -63,9 +80,11 @@ tn_tensor *tn_init_dirac(tn_scope *scope, tn_tensor *t, int64_t groups)
 {
     tn_scope *s = nn_without_recording(scope);
     int64_t rank = tn_tensor_rank(t), each = groups > 0 ? tn_tensor_size(t, 0) / groups : 0;
-    if (rank < 3 || rank > 5 || groups < 1 || tn_tensor_size(t, 0) % groups)
-        tn_scope_fail(s, TN_E_SHAPE,
-                      "init_dirac: the tensor must have 3 to 5 dimensions and outputs that groups divides");
+    refuse_rank(s, "init_dirac", t, 3, 5);
+    if (!tn_scope_failed(s) && (groups < 1 || tn_tensor_size(t, 0) % groups))
+        nn_scope_fail(s, TN_E_SHAPE,
+                      "init_dirac: argument 'groups': got %lld, which does not divide the %lld outputs",
+                      (long long)groups, (long long)tn_tensor_size(t, 0));
     tn_fill_scalar_(s, t, 0.0);
     for (int64_t g = 0; g < groups && !tn_scope_failed(s); g++)
         for (int64_t d = 0; d < each && d < tn_tensor_size(t, 1); d++) {
@@ -82,10 +101,7 @@ tn_tensor *tn_init_dirac(tn_scope *scope, tn_tensor *t, int64_t groups)
 static double fan_of(tn_scope *s, const tn_tensor *t, uint32_t fan)
 {
     double field = 1;
-    if (tn_tensor_rank(t) < 2) {
-        tn_scope_fail(s, TN_E_SHAPE, "init: a tensor with fewer than 2 dimensions has no fan");
-        return 0;
-    }
+    if (refuse_rank(s, "init", t, 2, TN_MAX_RANK)) return 0;
     for (int64_t d = 2; d < tn_tensor_rank(t); d++) field *= (double)tn_tensor_sizes(t)[d];
     return field * (double)tn_tensor_sizes(t)[fan == TN_FAN_IN ? 1 : 0];
 }
@@ -112,7 +128,10 @@ static double kaiming_std(tn_scope *s, const tn_tensor *t, double a, uint32_t fa
 {
     double gain = tn_init_gain(nonlinearity, a);
     if (gain == 0)
-        tn_scope_fail(s, TN_E_ARGUMENT, "init_kaiming: the nonlinearity is not one of tn_init_gain's names");
+        nn_scope_fail(
+            s, TN_E_ARGUMENT,
+            "init_kaiming: argument 'nonlinearity': got '%.60s', expected one of tn_init_gain's names",
+            nonlinearity ? nonlinearity : "NULL");
     return gain / sqrt(fan_of(s, t, fan));
 }
 
@@ -148,8 +167,7 @@ tn_tensor *tn_init_orthogonal(tn_scope *scope, tn_tensor *t, double gain, tn_gen
 {
     tn_scope *s = nn_without_recording(scope);
     int64_t rows = tn_tensor_size(t, 0), columns = rows ? tn_tensor_numel(t) / rows : 0;
-    if (tn_tensor_rank(t) < 2)
-        tn_scope_fail(s, TN_E_SHAPE, "init_orthogonal: the tensor must have 2 or more dimensions");
+    refuse_rank(s, "init_orthogonal", t, 2, TN_MAX_RANK);
     tn_tensor *flat =
         tn_empty(s, TN_INTS(rows, columns), .dtype = tn_tensor_dtype(t), .device = tn_tensor_device(t));
     tn_normal_(s, flat, .generator = generator);
@@ -166,10 +184,10 @@ tn_tensor *tn_init_sparse(tn_scope *scope, tn_tensor *t, double sparsity, double
 {
     tn_scope *s = nn_without_recording(scope);
     int64_t rows = tn_tensor_size(t, 0), zeros = (int64_t)ceil(sparsity * (double)rows);
-    if (tn_tensor_rank(t) != 2)
-        tn_scope_fail(s, TN_E_SHAPE, "init_sparse: the tensor must have 2 dimensions");
-    if (!(sparsity >= 0 && sparsity <= 1))
-        tn_scope_fail(s, TN_E_ARGUMENT, "init_sparse: sparsity must be from 0 to 1");
+    refuse_rank(s, "init_sparse", t, 2, 2);
+    if (!(sparsity >= 0 && sparsity <= 1) && !tn_scope_failed(s))
+        nn_scope_fail(s, TN_E_ARGUMENT, "init_sparse: argument 'sparsity': got %g, expected 0 to 1",
+                      sparsity);
     tn_normal_(s, t, .std = std, .generator = generator);
     for (int64_t c = 0; c < tn_tensor_size(t, 1) && !tn_scope_failed(s); c++) {
         tn_tensor *order = tn_randperm_generator(s, rows, generator, .device = tn_tensor_device(t));

@@ -170,7 +170,7 @@ tn_tensor *nn_add_uniform(tn_scope *s, tn_module *m, const char *name, tn_ints s
     return tn_module_add_parameter(m, name, tn_init_uniform(s, t, -bound, bound, NULL));
 }
 
-/* `fan`: the elements of one output of the layer's weight. */
+/* `fan`: the elements of one output of the layer's weight; negative before the weight. */
 static void add_tensor(tn_scope *s, tn_module *m, const nn_tensor_row *row, double *fan)
 {
     int64_t sizes[TN_MAX_RANK], rank = sizes_of(m, row, sizes);
@@ -180,7 +180,7 @@ static void add_tensor(tn_scope *s, tn_module *m, const nn_tensor_row *row, doub
         t = tn_zeros(s, (tn_ints){sizes, 0}, .dtype = TN_INT64);
     else
         t = tn_empty(s, list);
-    if (*fan == 0) {
+    if (*fan < 0) {
         *fan = 1;
         for (int64_t d = row->values == NN_FAN_FIRST ? rank - 2 : 1;
              d < (row->values == NN_FAN_FIRST ? rank - 1 : rank); d++)
@@ -217,7 +217,7 @@ static void add_tensor(tn_scope *s, tn_module *m, const nn_tensor_row *row, doub
 static void add_tensors(tn_scope *s, tn_module *m)
 {
     const nn_layer *layer = nn_layer_of(m);
-    double fan = 0;
+    double fan = -1;
     for (uint32_t i = 0; i < layer->tensor_count && !tn_scope_failed(s) && !m->tree->status; i++) {
         const nn_tensor_row *row = &layer->tensors[i];
         int32_t is_there = 1;

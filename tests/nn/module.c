@@ -830,6 +830,13 @@ Test(module, hooks)
 
 /* ---- Gradients and initial values */
 
+/* PyTorch's fan is 0 for the bias, too. */
+Test(module, a_layer_without_inputs_begins_with_a_bias_of_zeros)
+{
+    tn_module *fc = tn_linear_create(net, "fc", 0, 3);
+    EXPECT(s, tn_module_forward(s, fc, tn_zeros(s, TN_INTS(1, 0), .dtype = TN_FLOAT64)), 0, 0, 0);
+}
+
 /* A model that is spread over devices. The norm of all is the square root of 50. */
 Test(module, clipping_over_devices)
 {
@@ -910,7 +917,7 @@ Test(module, initial_values)
     cr_assert_null(tn_init_kaiming_normal(s, t, 0, TN_FAN_IN, "other", NULL));
     expect_error(s, "nonlinearity");
     cr_assert_null(tn_init_xavier_uniform(s, VECTOR(s, 0, 1), 1, NULL));
-    expect_error(s, "no fan");
+    expect_error(s, "init: got a tensor of 1 dimension, expected 2 or more");
 }
 
 /* ---- Summary, steps */

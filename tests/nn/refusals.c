@@ -264,11 +264,18 @@ Test(refusals, tensors_that_initialisers_do_not_take)
 {
     tn_tensor *line = filled(TN_INTS(4), 1), *plane = filled(TN_INTS(4, 2), 1);
     expect_failed_with(tn_init_orthogonal(s, line, 1, NULL),
-                       "init_orthogonal: the tensor must have 2 or more dimensions");
+                       "init_orthogonal: got a tensor of 1 dimension, expected 2 or more");
     expect_failed_with(tn_init_sparse(s, line, 0.5, 1, NULL),
-                       "init_sparse: the tensor must have 2 dimensions");
-    expect_failed_with(tn_init_sparse(s, plane, 1.5, 1, NULL), "init_sparse: sparsity must be from 0 to 1");
-    expect_failed_with(tn_init_dirac(s, plane, 1), "init_dirac: the tensor must have 3 to 5 dimensions");
+                       "init_sparse: got a tensor of 1 dimension, expected 2");
+    expect_failed_with(tn_init_sparse(s, plane, 1.5, 1, NULL),
+                       "init_sparse: argument 'sparsity': got 1.5, expected 0 to 1");
+    expect_failed_with(tn_init_dirac(s, filled(TN_INTS(3, 2, 1), 0), 2),
+                       "init_dirac: argument 'groups': got 2, which does not divide the 3 outputs");
+    expect_failed_with(
+        tn_init_kaiming_normal(s, plane, 0, TN_FAN_IN, "other", NULL),
+        "init_kaiming: argument 'nonlinearity': got 'other', expected one of tn_init_gain's names");
+    expect_failed_with(tn_init_dirac(s, plane, 1),
+                       "init_dirac: got a tensor of 2 dimensions, expected 3 to 5");
     cr_assert_eq(tn_prune_global_l1_unstructured(NULL, 0, 0.5), TN_E_ARGUMENT);
     expect_last_error("argument 'targets': it is empty");
 }
