@@ -297,8 +297,8 @@ static void iterate(run *r, struct optim_lbfgs *l, double loss, tn_tensor *g)
 
 tn_tensor *optim_lbfgs_step(tn_scope *scope, tn_optimizer *o, tn_closure closure, void *user)
 {
-    tn_scope_options quiet = {
-        .size = sizeof quiet, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
+    /* Autocast stays as the program has it, for the closure: it changes none of the operators of this file. */
+    tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_child(scope, &quiet);
     run r = {.s = s, .o = o, .options = &o->groups[0], .closure = closure, .user = user};
     if (!o->lbfgs) o->lbfgs = create(r.options);

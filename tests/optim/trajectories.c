@@ -240,6 +240,37 @@ Test(trajectories, lbfgs_searches_within_its_evaluations)
     }
 }
 
+static tn_tensor *product(void *user, tn_scope *scope)
+{
+    tn_tensor *p = user;
+    tn_set_grad(p, NULL);
+    tn_tensor *y = tn_mm(scope, p, p);
+    cr_assert_eq(tn_tensor_dtype(y), TN_BFLOAT16);
+    tn_tensor *loss = tn_sum(scope, tn_mul(scope, y, y));
+    tn_backward(scope, loss);
+    return loss;
+}
+
+/* The closure runs as the program has it; what LBFGS computes does not lose digits. */
+Test(trajectories, lbfgs_under_autocast)
+{
+    tn_tensor *p = tn_full(s, TN_INTS(2, 2), 1.0 + 0x1p-20, .dtype = TN_FLOAT32);
+    tn_set_requires_grad(p, 1);
+    tn_optimizer *o = tn_lbfgs_create_of(ctx, TN_TENSORS(p), .lr = 0.5, .max_iter = 1);
+    tn_scope *step = tn_scope_open_child(s, &(tn_scope_options){.size = sizeof(tn_scope_options),
+                                                                .autocast = TN_SCOPE_AUTOCAST_ON,
+                                                                .autocast_dtype = TN_BFLOAT16});
+    tn_tensor *loss = tn_optimizer_step_closure(step, o, product, p);
+    cr_assert_not_null(loss, "%s", tn_scope_error(step) ? tn_scope_error(step)->message : "");
+    cr_assert_eq(tn_item_double(step, loss),
+                 16); /* y is all 2: the loss is 4 * 4, and each gradient 2 * 2 * 2 * 2 */
+    cr_assert_eq(tn_scope_close(step), TN_OK);
+    /* The first step is lr / |g| = 0.5 / 64 times the gradient. */
+    const double want = 1.0 + 0x1p-20 - 0.5 / 64 * 16;
+    EXPECT(s, tn_detach(s, p), want, want, want, want);
+    tn_optimizer_destroy(o);
+}
+
 /* Not one of the calls works on what is gone, or writes a file of it. */
 Test(trajectories, other_calls_of_what_was_destroyed_are_errors_with_debug_handles)
 {
