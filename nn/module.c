@@ -271,6 +271,7 @@ tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_c
     if (!m || !tree->life) {
         destroy(m);
         free(tree);
+        if (ctx) tn_scope_fail(NULL, TN_E_OUT_OF_MEMORY, "tn_module_create: out of host memory");
         return NULL;
     }
     tree->ctx = ctx;

@@ -353,6 +353,18 @@ Test(module, sizes_change_only_on_purpose)
     expect_failed(TN_E_SHAPE, "module 'fc': tensor 'weight'");
 }
 
+Test(module, a_root_for_which_there_is_no_memory)
+{
+    static const tn_module_class huge = {.size = sizeof huge, .name = "Huge", .state_bytes = 1ull << 62};
+    tn_clear_error();
+    cr_assert_null(tn_module_create(ctx, "huge", &huge));
+    cr_assert_not_null(tn_last_error());
+    cr_assert_eq(tn_last_error()->code, TN_E_OUT_OF_MEMORY);
+    tn_clear_error();
+    cr_assert_null(tn_module_create(NULL, "none", NULL));
+    expect_last_error("tn_module_create: argument 'ctx' is NULL");
+}
+
 Test(module, a_child_is_not_destroyed_alone)
 {
     tn_module_destroy(tn_linear_create(net, "fc", 2, 2));
