@@ -170,14 +170,25 @@ static void give_operands(gpu_job *job, const pointwise_call *p)
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(job, p->allocations[k]);
 }
 
+/* Whether an element can be wrong: an integer that is divided by zero. */
+static int32_t may_divide_by_zero(const pointwise_call *p)
+{
+    const gpu_nest *n = &p->nest;
+    int32_t divides = p->type == 1 && (n->opcode == GPU_OP_div_trunc || n->opcode == GPU_OP_floor_divide ||
+                                       n->opcode == GPU_OP_remainder || n->opcode == GPU_OP_fmod);
+    return divides && !(n->immediate >> 2 & 1 && n->values[2]);
+}
+
 static int32_t run_any(const pointwise_call *p)
 {
     gpu_job job = gpu_job_of(p->call, GPU_FILE_POINTWISE, p->type, "pointwise");
     job.program.group = p->group;
     give_operands(&job, p);
-    gpu_give_faults(&job);
+    if (may_divide_by_zero(p))
+        gpu_give_faults(&job);
+    else
+        gpu_give_memory(&job, NULL);
     gpu_give(&job, &p->nest, sizeof p->nest);
-    job.looks_for_faults = p->type == 1;
     return gpu_launch(&job, p->nest.numel, GPU_LIGHT);
 }
 
@@ -208,10 +219,9 @@ static int32_t is_dense(const pointwise_call *p, uint16_t *out_splat)
     const gpu_properties *properties = &gpu_device_of(p->call)->properties;
     int32_t rows = properties->is_processor;
     uint32_t least = rows ? LEAST_DENSE_PROCESSOR : LEAST_DENSE;
-    int32_t divides = p->type == 1 && (n->opcode == GPU_OP_div_trunc || n->opcode == GPU_OP_floor_divide ||
-                                       n->opcode == GPU_OP_remainder || n->opcode == GPU_OP_fmod);
     if ((properties->is_precompiled && !(properties->has_dense && has_dense_program(p))) ||
-        n->numel < least || !n->rank || divides || (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
+        n->numel < least || !n->rank || may_divide_by_zero(p) ||
+        (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
         return 0;
     *out_splat = (uint16_t)n->immediate;
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
@@ -338,13 +348,13 @@ static const char *check_dtypes(const tn_call *call)
     return NULL;
 }
 
-/* The first tensor argument of type T decides about the formula, if it is not a value. */
 /* Their terms cancel around the roots, so that float32 would have too few digits. */
 static int32_t is_polynomial(uint32_t number)
 {
     return number >= GPU_OP_chebyshev_polynomial_t && number <= GPU_OP_legendre_polynomial_p;
 }
 
+/* The first tensor argument of type T decides about the formula, if it is not a value. */
 static const char *can_run(void *self, const tn_call *call)
 {
     const pointwise_op *op = call->data;

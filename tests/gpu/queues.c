@@ -19,7 +19,7 @@ typedef struct queue {
 static struct {
     char kernel[64]; /* the last one that was made */
     uint64_t items;  /* of the last launch; 0: none */
-    int32_t launches;
+    int32_t launches, copies;
     void (*meanwhile)(
         void); /* what another thread does while a queue begins to capture, or joins a capture */
     void (*before_launch)(void); /* the same, before the queue has the kernel */
@@ -108,6 +108,13 @@ static int32_t driver_read(void *device, void *handle, void *host, void *memory,
     if (seen.first_words && seen.first_words--) memset((int32_t *)host + 1, 0, bytes - sizeof(int32_t));
     return TN_OK;
 }
+static int32_t driver_copy(void *device, void *handle, void *to, uint64_t to_offset, void *from,
+                           uint64_t from_offset, uint64_t bytes)
+{
+    memcpy((char *)to + to_offset, (char *)from + from_offset, bytes);
+    seen.copies++;
+    return TN_OK;
+}
 static int32_t program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
                               void **out_program, gpu_binary *out_binary)
 {
@@ -170,9 +177,9 @@ GPU_DEFINE_DRIVER("queues", .state_bytes = sizeof(gpu_found), .find = find, .des
                   .queue_wait = queue_wait, NEVER(native_wait), NEVER(queue_callback),
                   .event_record = event_record, .event_release = driver_free, NEVER(event_query),
                   .event_wait = event_wait, NEVER(event_elapsed), .write = driver_write, .read = driver_read,
-                  NEVER(copy), NEVER(fill), .program_create = program_create, .program_destroy = forget,
-                  .kernel_create = kernel_create, .kernel_destroy = forget, .launch = driver_launch,
-                  .graphs = &graphs);
+                  .copy = driver_copy, NEVER(fill), .program_create = program_create,
+                  .program_destroy = forget, .kernel_create = kernel_create, .kernel_destroy = forget,
+                  .launch = driver_launch, .graphs = &graphs);
 
 /* ---- The host -------------------------------------------------------------------------------------------- */
 
@@ -416,6 +423,71 @@ Test(queues, a_wait_while_a_kernel_is_launched)
     ((int32_t *)((gpu_stream *)streams[0])->faults)[0] = GPU_FAULT_DIVISION;
     cr_expect_eq(of_streams->synchronize(self, device, streams[0]), TN_E_ARGUMENT);
     cr_expect_str_eq(last_error, "queues: ZeroDivisionError");
+}
+
+/* Launches {2, 3, 4} op b, with b immediate or in memory, by the row of a schema. */
+static void run_pointwise(const char *schema, tn_dtype dtype, int32_t is_immediate, int64_t b)
+{
+    static tn_kernel_row rows[1024];
+    const uint32_t n = gpu_pointwise_rows(rows);
+    const int64_t numel = 3, stride = TN_DTYPE_BITS(dtype) / 8, none = 0;
+    const tn_operand of_memory = {.size = sizeof(tn_operand), .dtype = dtype, .strides = &stride};
+    tn_operand operands[] = {of_memory, of_memory, of_memory};
+    const tn_nest nest = {.size = sizeof nest,
+                          .rank = 1,
+                          .kept = 1,
+                          .n_outputs = 1,
+                          .n_operands = 3,
+                          .operand_bytes = sizeof(tn_operand),
+                          .numel = numel,
+                          .sizes = &numel,
+                          .operands = operands};
+    tn_call call = call_of(schema);
+    uint32_t i = 0;
+    while (i < n && strncmp(rows[i].schema, schema, strlen(schema)) != 0) i++;
+    cr_assert_lt(i, n, "%s", schema);
+    if (is_immediate) {
+        operands[2].flags = TN_OPERAND_IMMEDIATE;
+        operands[2].strides = &none;
+        operands[2].host = (char *)&b;
+    }
+    call.data = rows[i].data;
+    call.nest = &nest;
+    cr_expect_eq(rows[i].run(self, &call), TN_OK, "%s", last_error);
+}
+
+/* Only a division of integers can fail: the next wait for any other kernel need not read a fault. */
+Test(queues, pointwise_kernels_that_cannot_fail)
+{
+    const char *remainder = "aten::remainder.Tensor(", *add = "aten::add.Tensor(";
+    gpu_stream *s = streams[0];
+    void *graph = NULL;
+    run_pointwise(add, TN_FLOAT32, 0, 0);
+    run_pointwise(add, TN_INT64, 0, 0);
+    run_pointwise(remainder, TN_FLOAT32, 0, 0);
+    run_pointwise(remainder, TN_INT64, 1, 7);
+    cr_expect_not(s->may_have_fault);
+    run_pointwise(remainder, TN_INT64, 1, 0);
+    cr_expect(s->may_have_fault);
+    s->may_have_fault = 0;
+    run_pointwise(remainder, TN_INT64, 0, 0);
+    cr_expect(s->may_have_fault);
+
+    /* The launch of a graph copies faults only if a kernel in it can fail. */
+    for (int fails = 0; fails < 2; fails++) {
+        const tn_graph_options options = {.size = sizeof options};
+        void *executable = NULL;
+        cr_assert_eq(of_graphs->begin(self, device, s), TN_OK);
+        run_pointwise(add, TN_INT64, 0, 0);
+        if (fails) run_pointwise(remainder, TN_INT64, 0, 0);
+        cr_assert_eq(of_graphs->end(self, device, s, &graph), TN_OK);
+        cr_assert_eq(of_graphs->instantiate(self, device, graph, &options, &executable), TN_OK);
+        seen.copies = 0;
+        cr_expect_eq(of_graphs->launch(self, device, executable, s), TN_OK);
+        cr_expect_eq(seen.copies, fails ? 2 : 0);
+        of_graphs->destroy_executable(self, device, executable);
+        of_graphs->destroy(self, device, graph);
+    }
 }
 
 /* The kernel of a product of float32 matrices. `is_apart`: the elements of the right matrix are not neighbours. */

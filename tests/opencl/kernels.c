@@ -418,6 +418,7 @@ Test(kernels, numbers_are_drawn)
 
 enum { LARGE = 65536 + 3 }; /* from here on operators have kernels of their own */
 
+CALCULATION(rest, tn_remainder_scalar(at, x[0], 3))
 CALCULATION(gelu, tn_gelu(at, x[0]))
 CALCULATION(exponential, tn_exp(at, x[0]))
 CALCULATION(hyperbolic, tn_asinh(at, x[0]))
@@ -442,6 +443,7 @@ Test(kernels, many_elements_are_computed)
 {
     static const row rows[] = {
         {"add of many", sum_of_both, FLOATS | INTEGERS, 0, {{LARGE}, {LARGE}}},
+        {"remainder of many", rest, INTEGERS, 0, {{LARGE}}}, /* its kernel looks for no zero */
         {"gelu of many", gelu, FLOATS, 0, {{LARGE}}},
         {"exp of many", exponential, FLOATS, 0, {{LARGE}}},
         {"asinh of many", hyperbolic, FLOATS, 0, {{LARGE}}},
@@ -449,5 +451,5 @@ Test(kernels, many_elements_are_computed)
         {"digamma of many", gamma_function, FLOATS, 0, {{LARGE}}},
     };
     compare_all(rows, getenv("TENON_TEST_LONG") ? sizeof rows / sizeof *rows
-                                                : 1); /* each is a program to compile */
+                                                : 2); /* each is a program to compile */
 }
