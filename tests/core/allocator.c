@@ -145,7 +145,7 @@ Test(allocator, a_private_pool_keeps_its_memory_apart)
 }
 
 /* Under AddressSanitizer every block of host memory is a request of its own. */
-#if !defined(__SANITIZE_ADDRESS__) && !TN_HAS_FEATURE(address_sanitizer)
+#if TN_SANITIZER != TN_SANITIZER_ADDRESS
 Test(allocator, a_private_pool_of_the_host)
 {
     fake cpu = {.type = "cpu", .count = 1};
@@ -186,7 +186,7 @@ Test(allocator, the_plugins_own_serves_instead)
 }
 
 /* Under AddressSanitizer every block of host memory is a request of its own. */
-#if !defined(__SANITIZE_ADDRESS__) && !TN_HAS_FEATURE(address_sanitizer)
+#if TN_SANITIZER != TN_SANITIZER_ADDRESS
 Test(allocator, host_blocks_are_aligned_and_small_ones_cached)
 {
     fake cpu = {0};

@@ -193,8 +193,7 @@ static void leave_nans(tn_scope *s, tn_device d)
     tn_scope *c = tn_scope_open_child(s, NULL);
     tn_full(c, TN_INTS(64, 64), 0x7fc00000, .dtype = TN_INT32, .device = d);
     tn_scope_close(c);
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !TN_HAS_FEATURE(address_sanitizer) /* with it memory is not used again */
+#if TN_SANITIZER != TN_SANITIZER_ADDRESS /* with it memory is not used again */
     c = tn_scope_open_child(s, NULL);
     tn_tensor *t = tn_empty(c, TN_INTS(64, 64), .dtype = TN_FLOAT32, .device = d);
     cr_assert(isnan(tn_item_double(c, tn_select(c, tn_select(c, t, 0, 0), 0, 0))));

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <cjson/cJSON.h>
+#include <tenon/plugin.h>
 #include "support.h"
 #include "../behaviour/partner.h"
 #include "../core/profile_row.h"
@@ -622,16 +623,10 @@ Test(profile_environment, writes_a_file_when_the_program_exits)
     unlink(path);
 }
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_THREAD_SANITIZER
-#endif
-#endif
-
 /* A child that is forked does not write the profile of its parent. What tells the sanitizer of OpenMP's order ends a child. */
 Test(profile_environment, a_forked_child_writes_nothing)
 {
-#ifdef HAS_THREAD_SANITIZER
+#if TN_SANITIZER == TN_SANITIZER_THREAD
     cr_skip_test("a forked child does not survive libarcher");
 #endif
     struct stat before, after;

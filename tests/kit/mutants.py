@@ -355,7 +355,7 @@ MUTANTS = [
      "    recording *r = ((event_task *)task)->recording;\n    struct timespec now;\n"
      "    if (atomic_load(&reference_stream_device(stream)->lost)) return;", "0/lost/second-device-waits"),
     ("where of int64 goes through float64", "pointwise.c", "*out = number_is_zero(in[0]) ? in[2] : in[1];",
-     "*out = number_in(DOMAIN_REAL, number_is_zero(in[0]) ? in[2] : in[1]);", "1/sizes/aten::where.self/int64"),
+     "*out = number_in(DOMAIN_REAL, number_is_zero(in[0]) ? in[2] : in[1]);", "1/pointwise/aten::where.self/int64/wide"),
     ("products of bfloat16 are added in bfloat16", "matmul.c",
      "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));",
      "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));\n"

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tenon/plugin.h>
 #include <tenon/tenon.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,15 +73,8 @@ static double milliseconds(void)
 
 /* ---- Threads of the plugin that wait for each other. Sanitizers have these functions for themselves ------------------- */
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SEES_WAITS 0
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SEES_WAITS 0
-#endif
-#endif
-#ifndef SEES_WAITS
-#define SEES_WAITS 1
+#define SEES_WAITS (!TN_SANITIZER)
+#if SEES_WAITS
 
 /* The C library's own. */
 #define LIBC(name)                                 \

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <tenon/plugin.h>
 #include <tenon/tenon.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -156,6 +157,8 @@ Test(cpu_process, signals_find_the_stack_whatever_library_computes)
 
 /* ---- Forks and the end ------------------------------------------------------------------------------- */
 
+/* Not with ThreadSanitizer, whose build has another OpenMP, that of LLVM. */
+#if TN_SANITIZER != TN_SANITIZER_THREAD
 static void compute_in_a_child(void)
 {
     tn_context *ctx = make_context(4);
@@ -178,6 +181,7 @@ Test(cpu_process, child_of_a_thread_with_a_team_computes)
 {
     EXPECT_SUCCESS(compute_in_a_child);
 }
+#endif
 
 static tn_context *last;
 
@@ -196,7 +200,7 @@ static void compute_until_exit(void)
 }
 
 /* Not with sanitizers: there oneDNN would still be making what it keeps, which the end of the process cannot wait for. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !TN_SANITIZER
 static atomic_int ready;
 
 /* Threads that are ready have computed each kind of product: what libraries make at first use is there. */
@@ -237,7 +241,7 @@ Test(cpu_process, libraries_live_until_the_last_product)
 
 /* ---- Limits ------------------------------------------------------------------------------------------ */
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !TN_SANITIZER
 static void compute_with_few_threads(void)
 {
     const struct rlimit data = {60 << 20, 60 << 20};
