@@ -493,6 +493,12 @@ MUTANTS = [
      "        status = copy(self, to_device, to, to_offset, from_device, from, from_offset, 1 << 24, stream);\n"
      "    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);\n}\n\nstatic int32_t device_to_device",
      "0/slot/large-peer"),
+    ("mapped memory begins at the start of the allocation", "memory.c", "    *out_host = data;", "    *out_host = data - offset;",
+     "0/slot/memory.map"),
+    ("memory.resize clears what it keeps", "memory.c", "ftruncate(a->file, (off_t)bytes) != 0",
+     "(ftruncate(a->file, 0), ftruncate(a->file, (off_t)bytes)) != 0", "0/slot/memory.resize"),
+    ("destroy of a wrapped stream ends its queue", "stream.c", "    if (--s->owners) {",
+     "    if (--s->owners) {\n        reference_stream_fail(s, TN_E_STATE, \"reference: the queue has ended\");", "0/slot/stream.wrap"),
     ("an event that is destroyed ends the waits for it", "event.c", "    release(e->last);\n    release_page(e->shared);",
      "    if (e->last) run_record(NULL, &(event_task){.recording = e->last}.task);\n    release(e->last);\n    release_page(e->shared);",
      "0/unfinished/stream.wait_event-destroyed"),
