@@ -251,10 +251,6 @@ static void large_steps(hand *h, void **x, uint8_t *buffers[3], check_result *ou
 static void large_peer(hand *h, void **x, uint8_t *buffers[3], check_result *out)
 {
     void *first = h->devices[0], *second = h->devices[1], *stream = h->streams[1];
-    if (!HAND_HAS(h->copy, peer) || h->count < 2) {
-        check_skip(out, h->count < 2 ? "one device only" : "the plugin has no copy.peer");
-        return;
-    }
     memcpy(buffers[1], buffers[0] + 1, LARGE - 1);
     buffers[1][LARGE - 1] = 0xa5;
     if (hand_ok(h, out, h->copy->host_to_device(h->self, second, x[1], 0, buffers[0], NULL, LARGE, stream),
@@ -267,22 +263,31 @@ static void large_peer(hand *h, void **x, uint8_t *buffers[3], check_result *out
         holds_large(h, x[0], buffers[2], buffers[1], "copy.peer", out);
 }
 
+/* Skips the case if there is no memory for the buffers. The first one gets a pattern. */
+static void fill_buffers(uint8_t *buffers[3], uint32_t seed, check_result *out)
+{
+    for (int i = 0; i < 3 && out->outcome == CHECK_PASSED; i++)
+        if (!(buffers[i] = malloc(LARGE))) check_skip(out, "the host has no memory for it");
+    for (uint64_t i = 0; i < LARGE && out->outcome == CHECK_PASSED; i++)
+        buffers[0][i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+}
+
 /* c->number: 1 if x[1] is memory of the second device. */
 static void run_large(check_target *t, const check_case *c, check_result *out)
 {
-    uint8_t *buffers[3] = {malloc(LARGE), malloc(LARGE), malloc(LARGE)};
+    uint8_t *buffers[3] = {NULL};
     void *x[2] = {NULL, NULL};
-    uint32_t seed = (uint32_t)check_seed(t, c), devices = 1 + (uint32_t)c->number;
-    int has_memory = buffers[0] && buffers[1] && buffers[2];
     hand h;
-    if (!has_memory) check_skip(out, "the host has no memory for it");
-    for (uint64_t i = 0; has_memory && i < LARGE; i++)
-        buffers[0][i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
-    if (hand_open(&h, t, devices, out) && h.count && has_memory) {
+    if (hand_open(&h, t, 1 + (uint32_t)c->number, out) && h.count) {
+        if (c->number && h.count < 2)
+            check_skip(out, "one device only");
+        else if (c->number && !HAND_HAS(h.copy, peer))
+            check_skip(out, "the plugin has no copy.peer: copies go through the host");
+        fill_buffers(buffers, (uint32_t)check_seed(t, c), out);
         for (uint32_t i = 0; i < 2 && out->outcome == CHECK_PASSED; i++)
-            x[i] = hand_alloc(&h, h.count > 1 ? i : 0, LARGE, NULL, out);
+            x[i] = hand_alloc(&h, c->number ? i : 0, LARGE, NULL, out);
         if (out->outcome == CHECK_PASSED) (c->number ? large_peer : large_steps)(&h, x, buffers, out);
-        for (uint32_t i = 0; i < 2; i++) hand_free(&h, h.count > 1 ? i : 0, x[i], LARGE);
+        for (uint32_t i = 0; i < 2; i++) hand_free(&h, c->number ? i : 0, x[i], LARGE);
     }
     hand_close(&h);
     for (int i = 0; i < 3; i++) free(buffers[i]);
