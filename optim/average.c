@@ -208,6 +208,11 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
         }
     }
     const int64_t updates = tn_scope_failed(s) ? 0 : tn_item_int(s, find(s, state, "#updates"));
+    if (updates < 0) {
+        char text[96];
+        snprintf(text, sizeof text, "average: the state has %lld updates", (long long)updates);
+        tn_scope_fail(s, TN_E_CORRUPT, text);
+    }
     for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++)
         tn_copy_(s, a->means[i], find(s, state, mine.data[i].name));
     if (!tn_scope_failed(s)) a->updates = updates;
@@ -305,7 +310,8 @@ void tn_grad_scaler_get_state(const tn_grad_scaler *g, tn_grad_scaler_state *out
 
 int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *state)
 {
-    if (!g || !state || state->size < sizeof *state || !(state->scale > 0) || state->good < 0)
+    if (!g || !state || state->size < sizeof *state || !(state->scale > 0 && isfinite(state->scale)) ||
+        state->good < 0)
         return tn_scope_fail(NULL, TN_E_ARGUMENT,
                              "grad_scaler: argument 'g' or 'state': it is NULL, or not a state");
     if (handle_refuse(NULL, &g->mark, "grad scaler")) return TN_E_DEAD_HANDLE;

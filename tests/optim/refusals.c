@@ -152,6 +152,28 @@ Test(refusals, states_of_other_groups)
     tn_optimizer_destroy(two);
 }
 
+Test(refusals, states_of_averages_and_scalers_that_are_none)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(m, "p", VECTOR(s, 1, 1, 2));
+    tn_average *a = tn_average_create(m, 0);
+    tn_grad_scaler *g = tn_grad_scaler_create(ctx, NULL);
+    const tn_named_tensor state[] = {{"p", VECTOR(s, 0, 3, 4)},
+                                     {"#updates", tn_full(s, TN_NO_INTS, (int64_t)-1, .dtype = TN_INT64)}};
+    cr_assert_eq(tn_average_load_state(a, (tn_named_tensors){state, 2}), TN_E_CORRUPT);
+    expect_last_error("average: the state has -1 updates");
+    EXPECT(s, tn_named_get(s, tn_average_tensors(s, a), "p"), 1, 2);
+    const double wrong[] = {INFINITY, NAN, 0};
+    for (int i = 0; i < 3; i++) {
+        const tn_grad_scaler_state of = {.size = sizeof of, .scale = wrong[i]};
+        cr_assert_eq(tn_grad_scaler_set_state(g, &of), TN_E_ARGUMENT);
+        cr_assert_eq(tn_grad_scaler_get_scale(g), 65536);
+    }
+    tn_grad_scaler_destroy(g);
+    tn_average_destroy(a);
+    tn_module_destroy(m);
+}
+
 /* A number of steps that is none changes nothing. */
 Test(refusals, states_with_a_number_of_steps_that_is_none)
 {
