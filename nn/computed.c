@@ -99,16 +99,33 @@ static int32_t is_trained(const tn_module *m, const nn_computed *c)
     return is;
 }
 
-int32_t nn_computed_remove(tn_module *m, nn_computed *c)
+/* The original, if there is one. */
+static tn_tensor *only_original(const tn_module *m, const nn_computed *c)
+{
+    char name[NN_NAME_BYTES];
+    if (!c->holder) return tn_module_tensor(m, nn_pruned_name(c->name, "_orig", name));
+    return c->holder->slot_count == 1 ? c->holder->slots[0].tensor : NULL;
+}
+
+static int32_t is_like(const tn_tensor *a, const tn_tensor *b)
+{
+    return nn_same_sizes(a, b) && tn_tensor_dtype(a) == tn_tensor_dtype(b);
+}
+
+int32_t nn_computed_remove(tn_module *m, nn_computed *c, int32_t keeps_value)
 {
     tn_scope *s = nn_scope(m);
     if (!s) return nn_no_scope(m);
-    tn_tensor *value = value_of(s, m, c);
-    tn_tensor *t = value ? tn_clone(s, tn_detach(s, value)) : NULL;
-    if (t) tn_set_requires_grad(t, is_trained(m, c));
+    tn_tensor *original = only_original(m, c), *value = keeps_value ? value_of(s, m, c) : NULL, *t = original;
+    if (value && original && is_like(original, value)) {
+        tn_copy_(s, tn_detach(s, original), value); /* who has the parameter goes on with it */
+    } else if (keeps_value) {
+        t = value ? tn_clone(s, tn_detach(s, value)) : NULL;
+        if (t) tn_set_requires_grad(t, is_trained(m, c));
+    }
     tn_retain(t);
     int32_t status = nn_scope_close(m, s);
-    if (status) return status;
+    if (status) return tn_release(t), status;
     nn_slot_find(m, c->name)->tensor = t;
     free(c->name);
     free(c->how);
@@ -148,23 +165,27 @@ static int32_t invert(tn_scope *s, const tn_parametrization *how, tn_module *m, 
     return tn_scope_failed(s);
 }
 
-/* The originals of a value, as parameters of `holder`. */
+/* The originals of a parameter, as parameters of `holder`. One of the same sizes is the parameter itself, with other values, so that
+ * optimisers and modules that have it go on with it. */
 static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const tn_parametrization *how,
-                          tn_tensor *value)
+                          tn_tensor *parameter)
 {
-    tn_tensor *out[TN_MODULE_MAX_OUTPUTS] = {tn_clone(s, tn_detach(s, value))};
+    tn_tensor *out[TN_MODULE_MAX_OUTPUTS] = {parameter};
     int32_t n = 1;
     if (how->right_inverse) {
-        tn_tensor *from = out[0];
         out[0] = NULL;
-        if (invert(s, how, zero, from, out)) return;
+        if (invert(s, how, zero, tn_clone(s, tn_detach(s, parameter)), out)) return;
         for (n = 0; n < TN_MODULE_MAX_OUTPUTS && out[n]; n++) continue;
+    }
+    if (n == 1 && out[0] != parameter && is_like(out[0], parameter)) {
+        tn_copy_(s, tn_detach(s, parameter), out[0]);
+        out[0] = parameter;
     }
     for (int32_t i = 0; i < n && !tn_scope_failed(s); i++) {
         char name[16];
         snprintf(name, sizeof name, n == 1 ? "original" : "original%d", i);
         tn_tensor *original = tn_module_add_parameter(holder, name, out[i]);
-        if (original && !tn_requires_grad(value)) tn_set_requires_grad(original, 0);
+        if (original && !tn_requires_grad(parameter)) tn_set_requires_grad(original, 0);
     }
 }
 
@@ -255,17 +276,9 @@ static int32_t remove_parametrization(tn_module *m, const char *name, const char
     if (!m) return nn_is_null(call);
     if (!holder)
         return nn_fail(m, TN_E_NOT_FOUND, "%s: '%s' is not parametrized", call, name ? name : "(null)");
-    tn_tensor *original = keeps_value ? NULL : tn_retain(tn_module_tensor(holder, "original"));
-    if (!keeps_value && !original)
+    if (!keeps_value && !only_original(m, c))
         return nn_fail(m, TN_E_ARGUMENT, "%s: '%s' has several originals, expected one", call, name);
-    int32_t status = nn_computed_remove(m, c);
-    if (!status && original) {
-        nn_slot *slot = nn_slot_find(m, name);
-        tn_tensor *value = slot->tensor;
-        slot->tensor = tn_retain(original);
-        tn_release(value);
-    }
-    tn_release(original);
+    const int32_t status = nn_computed_remove(m, c, keeps_value);
     if (status) return status;
     nn_remove_child(all, holder);
     if (!all->child_count) nn_remove_child(m, all);

@@ -21,8 +21,8 @@ static inline int32_t nn_is_chained(const tn_module *number)
 {
     return number != number->parent->children[0];
 }
-/* The present value becomes the parameter. */
-int32_t nn_computed_remove(tn_module *m, nn_computed *c);
+/* The present value becomes the parameter, or the one original as it is. */
+int32_t nn_computed_remove(tn_module *m, nn_computed *c, int32_t keeps_value);
 /* "weight_orig", "weight_mask". */
 static inline const char *nn_pruned_name(const char *name, const char *end, char text[NN_NAME_BYTES])
 {

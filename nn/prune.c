@@ -266,7 +266,7 @@ int32_t tn_prune_remove(tn_module *m, const char *parameter)
     if (!m) return nn_is_null(p.call);
     if (!c || c->holder)
         return refuse(&p, TN_E_NOT_FOUND, "'%s' is not pruned", parameter ? parameter : "(null)");
-    int32_t status = nn_computed_remove(m, c);
+    int32_t status = nn_computed_remove(m, c, 1);
     if (!status) nn_remove_slot(m, nn_pruned_name(parameter, "_orig", name));
     if (!status) nn_remove_slot(m, nn_pruned_name(parameter, "_mask", name));
     return status;

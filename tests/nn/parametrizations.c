@@ -329,6 +329,34 @@ Test(parametrizations, frozen_parameters_stay_frozen)
         cr_assert_not(tn_requires_grad(all.data[i].tensor), "%s", all.data[i].name);
 }
 
+/* As in PyTorch: an optimiser of a list of tensors, and a module that shares the parameter, go on with it. */
+Test(parametrizations, one_original_is_the_parameter_itself)
+{
+    tn_module *fc = linear("fc", 3, 3), *other = linear("other", 3, 3);
+    tn_tensor *w = tn_module_tensor(fc, "weight"), *x = tn_ones(s, TN_INTS(1, 3), .dtype = TN_FLOAT64);
+    tn_module_set_tensor(other, "weight", w);
+    for (int kind = 0; kind < 3; kind++) {
+        static const char *const names[] = {"parametrizations.weight.original",
+                                            "parametrizations.weight.original", "weight_orig"};
+        int32_t status = kind == 0   ? tn_spectral_norm(fc, "weight", 1, 0)
+                         : kind == 1 ? tn_orthogonal(fc, "weight", "cayley")
+                                     : tn_prune_l1_unstructured(fc, "weight", 0.5);
+        cr_assert_eq(status, TN_OK, "%s", error_of(net));
+        cr_assert_eq(tn_module_tensor(fc, names[kind]), w);
+        cr_assert_eq(tn_module_tensor(other, "weight"), w);
+        tn_set_grad(w, NULL);
+        tn_tensor *y = tn_module_forward(s, fc, x);
+        cr_assert_eq(tn_backward(s, tn_sum(s, tn_mul(s, y, y))), TN_OK);
+        cr_assert_not_null(tn_grad_of(s, w));
+        status = kind == 2 ? tn_prune_remove(fc, "weight") : tn_module_remove_parametrization(fc, "weight");
+        cr_assert_eq(status, TN_OK, "%s", error_of(net));
+        cr_assert_eq(tn_module_tensor(fc, "weight"), w);
+        cr_assert_eq(tn_requires_grad(w), 1);
+        cr_assert_lt(distance(tn_module_forward(s, fc, x), tn_detach(s, y)), 1e-3);
+    }
+    expect_sound(s);
+}
+
 /* The tensors that pruning adds are not biases. */
 Test(prune, cells_without_biases)
 {
