@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,14 @@ typedef struct reader {
     const char *path;
     locale_t plain; /* "C" */
     char delimiter;
-    int32_t is_whole; /* the numbers are int64, else double */
-    const char *at;   /* the next character */
-    int64_t line;     /* of it, from 1 on */
-    int64_t fields;   /* of each line; 0 before the first */
-    uint64_t *row;    /* numbers of a line */
+    tn_dtype dtype;   /* of the result */
+    int32_t is_whole; /* the numbers are int64 or uint64, else double */
+    int32_t is_unsigned;
+    uint64_t most;  /* the greatest whole number of the dtype */
+    const char *at; /* the next character */
+    int64_t line;   /* of it, from 1 on */
+    int64_t fields; /* of each line; 0 before the first */
+    uint64_t *row;  /* numbers of a line */
     int64_t row_room;
     tn_ints columns;   /* that are taken; empty: all */
     uint64_t *numbers; /* 8 bytes each */
@@ -43,27 +47,42 @@ static void *grown(void *items, int64_t *room)
     return larger;
 }
 
+/* Returns whether the dtype has the number; its 64 bits into *out. */
+static int32_t read_whole(const reader *r, const char *field, char **stop, uint64_t *out)
+{
+    errno = 0;
+    if (r->is_unsigned) {
+        *out = strtoull(field, stop, 10);
+        return !errno && *field != '-' && *out <= r->most;
+    }
+    const int64_t n = strtoll(field, stop, 10), most = (int64_t)r->most;
+    *out = (uint64_t)n;
+    return !errno && n <= most && n >= -most - 1;
+}
+
 /* A field from `text` to `end`, without spaces and quotes around it. */
 static int32_t read_number(reader *r, const char *text, const char *end, int64_t column, uint64_t *out)
 {
-    char *stop = NULL, field[64];
+    char *stop = NULL, field[64], range[64];
     while (text < end && is_space(r, *text)) text++;
     while (end > text && is_space(r, end[-1])) end--;
     if (end - text >= 2 && *text == '"' && end[-1] == '"') text++, end--;
     const int length = (int)(end - text < INT32_MAX ? end - text : INT32_MAX);
     if (!length && r->is_whole) return fail(r, TN_E_CORRUPT, column, "an integer is missing:", text, length);
     double real = NAN;
-    int64_t whole = 0;
+    uint64_t whole = 0;
+    int32_t has = 1;
     if (length >= (int)sizeof field) return fail(r, TN_E_CORRUPT, column, "not a number:", text, length);
     memcpy(field, text, (size_t)length);
     field[length] = 0;
-    errno = 0;
-    if (length && r->is_whole) whole = strtoll(field, &stop, 10);
+    if (length && r->is_whole) has = read_whole(r, field, &stop, &whole);
     if (length && !r->is_whole) real = strtod_l(field, &stop, r->plain);
     if (length && (stop == field || *stop || is_space(r, *field)))
         return fail(r, TN_E_CORRUPT, column, r->is_whole ? "not an integer:" : "not a number:", text, length);
-    if (r->is_whole && errno)
-        return fail(r, TN_E_CORRUPT, column, "not in the range of int64:", text, length);
+    if (!has) {
+        snprintf(range, sizeof range, "outside the range of %s:", tn_dtype_name(r->dtype));
+        return fail(r, TN_E_CORRUPT, column, range, text, length);
+    }
     memcpy(out, r->is_whole ? (void *)&whole : (void *)&real, 8);
     return TN_OK;
 }
@@ -136,6 +155,15 @@ static int32_t read_lines(reader *r, int64_t skip)
     return TN_OK;
 }
 
+static void set_dtype(reader *r, tn_dtype dtype)
+{
+    const int64_t bits = dtype == TN_BOOL ? 64 : 8 * tn_dtype_bytes(dtype); /* any number is a bool */
+    r->dtype = dtype;
+    r->is_whole = dtype && !tn_dtype_is_floating(dtype) && !tn_dtype_is_complex(dtype);
+    r->is_unsigned = dtype == TN_UINT8 || dtype == TN_UINT16 || dtype == TN_UINT32 || dtype == TN_UINT64;
+    if (r->is_whole) r->most = (r->is_unsigned ? UINT64_MAX : INT64_MAX) >> (64 - bits);
+}
+
 tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *o)
 {
     uint8_t *bytes = NULL;
@@ -148,11 +176,11 @@ tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *o)
                 .path = o->path,
                 .plain = newlocale(LC_ALL_MASK, "C", (locale_t)0),
                 .delimiter = o->delimiter ? o->delimiter : ',',
-                .is_whole = o->dtype && !tn_dtype_is_floating(o->dtype) && !tn_dtype_is_complex(o->dtype),
                 .at = (const char *)bytes +
                       (size >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0), /* a byte order mark */
                 .line = 1,
                 .columns = o->columns};
+    set_dtype(&r, o->dtype);
     int32_t status = !r.plain ? data_fail(s, TN_E_OUT_OF_MEMORY, "csv", o->path, "out of host memory")
                      : memchr(bytes, 0, size)
                          ? data_fail(s, TN_E_CORRUPT, "csv", o->path, "it is not a text: it has a zero byte")
@@ -162,7 +190,10 @@ tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *o)
     free(r.row);
     if (status) return free(r.numbers), NULL;
     const int64_t columns = r.columns.count ? r.columns.count : r.fields;
-    tn_tensor *t = data_tensor_of(s, r.is_whole ? TN_INT64 : TN_FLOAT64,
+    tn_tensor *t = data_tensor_of(s,
+                                  !r.is_whole     ? TN_FLOAT64
+                                  : r.is_unsigned ? TN_UINT64
+                                                  : TN_INT64,
                                   TN_INTS(columns ? r.count / columns : 0, columns), (uint8_t *)r.numbers);
     return o->dtype && t ? tn_to(s, t, o->dtype) : t;
 }

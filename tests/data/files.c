@@ -221,6 +221,13 @@ Test(csv, lines_of_numbers)
     expect_shape(t, TN_INT64, TN_INTS(1, 2));
     cr_assert_eq(*(int64_t *)tn_tensor_data(t), 9007199254740993);
     expect_shape(CSV("heading\n", .skip_lines = 1), TN_FLOAT64, TN_INTS(0, 0));
+    t = CSV("18446744073709551615\n0\n", .dtype = TN_UINT64);
+    expect_shape(t, TN_UINT64, TN_INTS(2, 1));
+    cr_assert_eq(*(uint64_t *)tn_tensor_data(t), UINT64_MAX);
+    EXPECT(s, CSV("-128,127\n", .dtype = TN_INT8), -128, 127);
+    EXPECT(s, CSV("255,0\n", .dtype = TN_UINT8), 255, 0);
+    EXPECT(s, CSV("300,0\n", .dtype = TN_BOOL), 1, 0);
+    expect_shape(CSV("1\n", .dtype = TN_COMPLEX128), TN_COMPLEX128, TN_INTS(1, 1));
     EXPECT(s,
            CSV("\xef\xbb\xbf"
                "7,8\n",
@@ -239,7 +246,13 @@ Test(csv, errors_name_line_and_column)
     CSV("1,\n", .dtype = TN_INT64);
     expect_error(s, "an integer is missing");
     CSV("99999999999999999999\n", .dtype = TN_INT64);
-    expect_error(s, "not in the range of int64");
+    expect_error(s, "outside the range of int64: '99999999999999999999'");
+    CSV("1,2\n255,256\n", .dtype = TN_UINT8);
+    expect_error(s, "line 2, column 1: outside the range of uint8: '256'");
+    CSV("-1\n", .dtype = TN_UINT32);
+    expect_error(s, "outside the range of uint32: '-1'");
+    CSV("-129\n", .dtype = TN_INT8);
+    expect_error(s, "outside the range of int8: '-129'");
     CSV("1,2\n", .columns = TN_INTS(2));
     expect_error(s, "there is no column 2 (the file has 2)");
     CSV("1,2\n\0", .dtype = 0);

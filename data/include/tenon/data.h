@@ -42,8 +42,8 @@ TN_API int32_t tn_npy_save(tn_scope *s, const char *path, tn_tensor *t);
 
 /*
  * Lines of numbers: [lines, columns]. Empty lines are left out, spaces around a number too, and an empty
- * field is NaN (an error for integers, which are read as int64). Numbers may stand in double quotes. An
- * error names the line, from 1 on, and the column, from 0 on.
+ * field is NaN (an error for integers, as is an integer that the dtype does not have). Numbers may stand in double
+ * quotes. An error names the line, from 1 on, and the column, from 0 on.
  */
 typedef struct tn_csv_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_csv_options));
