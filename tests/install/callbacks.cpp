@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions of the program that the library calls, and other wrappers: hooks, functions with a gradient of their own,
  * generators, packed sequences. Values are worked out by hand. */
+#include <ratio>
 #include <tenon/train.hpp>
 
 #include "objects.hpp"
@@ -122,6 +123,16 @@ static int tensor_hooks(tn_context *ctx)
     fails = x.register_hook([](const tensor &) { throw 7; });
     if (thrown([&] { tenon::sum(x * x).backward(); }).find("unknown exception") == std::string::npos) return wrong("any exception in a hook");
     fails = {};
+    calls = 0;
+    tenon::hook first = x.register_hook([&](const tensor &) { calls += 1; }), second = x.register_hook([&](const tensor &) { calls += 10; });
+    first = std::move(second);
+    gradient();
+    if (calls != 10) return wrong("a hook that another one replaces ends");
+    tenon::hook &same = first;
+    first = std::move(same);
+    gradient();
+    if (calls != 20) return wrong("a hook that is moved to itself");
+    first = {};
     tensor y = x * 3; /* not a leaf; the hook keeps it */
     tenon::hook inner = y.register_hook([](const tensor &g) { return g + 1; });
     tn_set_grad(x, nullptr);
@@ -165,9 +176,30 @@ static int module_hooks(tn_context *ctx)
         std::string why = thrown([&] { tenon::sum(model(x)).backward(); }, TN_E_SHAPE);
         if (!is_of_misuse(why) || (i < 2 && why.find("in module 'fc' (Linear)") == std::string::npos)) return wrong("an error in a hook of a module");
     }
+    for (int i = 0; i < 3; i++) { /* as the exception of a hook does in PyTorch, it ends all */
+        int calls = 0;
+        auto fail = [] { misuse(); };
+        auto count = [&] { calls++; };
+        tensor w = tenon::ones({1}).set_requires_grad();
+        tenon::hook h = i == 0   ? model.fc.register_forward_hook([&](const tenon::tensors &, const tensor &) { fail(); })
+                        : i == 1 ? model.fc.register_full_backward_hook([&](const tensor &, tenon::tensors &) { fail(); })
+                                 : w.register_accumulate_hook([&](const tensor &) { fail(); });
+        tenon::hook behind = i == 0   ? model.fc.register_forward_hook([&](const tenon::tensors &, const tensor &) { count(); })
+                             : i == 1 ? model.fc.register_full_backward_hook([&](const tensor &, tenon::tensors &) { count(); })
+                                      : w.register_accumulate_hook([&](const tensor &) { count(); });
+        if (!is_of_misuse(thrown([&] { tenon::sum(model(x) * w).backward(); }, TN_E_SHAPE)) || calls) return wrong("a hook behind one that fails");
+    }
     tenon::hook more = model.fc.register_forward_pre_hook([](tenon::tensors &in) { in.push_back(in[0]); });
     if (thrown([&] { model(x); }).find("a list of 2 of 1") == std::string::npos) return wrong("a hook that adds an input");
-    return 0;
+    tensor late;
+    int calls = 0;
+    {
+        net gone(ctx);
+        tenon::hook h = gone.fc.register_full_backward_hook([&](const tensor &, tenon::tensors &) { calls++; });
+        late = tenon::sum(gone(x));
+    }
+    late.backward();
+    return calls ? wrong("a hook of a module that is gone") : 0;
 }
 
 struct clamp_gradient {
@@ -210,6 +242,11 @@ struct doubled {
         return x;
     }
     tensor backward(tenon::function_call &, const tenon::tensors &grads) { return grads[0] * 2; }
+};
+
+template <class Factor> struct scaled {
+    tensor forward(tenon::function_call &, const tenon::tensors &in) { return in[0] * Factor::num / Factor::den; }
+    tensor backward(tenon::function_call &, const tenon::tensors &grads) { return grads[0] * Factor::num / Factor::den; }
 };
 
 struct faulty {
@@ -256,6 +293,9 @@ static int functions(tn_context *ctx)
     tenon::sum(z).backward();
     if (!is(x.grad(), {2, 2})) return wrong("the gradient of a function in place");
 
+    const tensor t = tenon::function_apply(scaled<std::ratio<1, 2>>{}, {x});
+    if (std::string(tn_node_name(tn_grad_fn(t))).find("scaled<std::ratio<1") != 0) return wrong("the name of a template");
+
     const int line = __LINE__ + 1;
     auto call = [&](int how) { tenon::sum(tenon::function_apply(faulty{how}, {x})).backward(); };
     const std::string at = at_line(line);
@@ -267,6 +307,63 @@ static int functions(tn_context *ctx)
     if (!is_of_misuse(thrown([&] { call(5); }, TN_E_SHAPE))) return wrong("an error in backward");
     if (thrown([&] { call(6); }) != at + "faulty returned an incorrect number of gradients (expected 1, got 0)") return wrong("too few gradients");
     return tn_scope_failed(s) ? wrong("a scope is usable after an error of a function") : 0;
+}
+
+/* A step whose closure runs the model: on a quadratic function lbfgs ends at the minimum. */
+static int closures(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    nn::module root(ctx, "root");
+    tensor w = tn_module_add_parameter(root, "w", tenon::from<double>({2}, {4, -3})), aim = tenon::from<double>({2}, {1, 2});
+    nn::optimizer o(root, nn::lbfgs(1));
+    int calls = 0;
+    auto closure = [&] {
+        calls++;
+        root.zero_grad();
+        tensor d = w - aim, loss = tenon::sum(d * d);
+        loss.backward();
+        return loss;
+    };
+    if (!is(o.step(closure), {34}) || calls < 2) return wrong("a step with a closure");
+    for (int i = 0; i < 5; i++) o.step(closure);
+    if (!tenon::allclose(w, aim)) return wrong("the minimum of a quadratic function");
+    const int line = __LINE__ + 1;
+    if (thrown([&] { o.step([]() -> tensor { throw std::runtime_error("out of luck"); }); }) != at_line(line) + "out of luck") return wrong("an exception in a closure");
+    if (!is_of_misuse(thrown([&] { o.step(misuse); }, TN_E_SHAPE)) || tn_scope_failed(s)) return wrong("an error in a closure");
+    if (thrown([&] { o.step([] { return tensor(); }); }).empty()) return wrong("a closure without a loss");
+    return 0;
+}
+
+/* Samples 0, 1, 2, ..., but for one. */
+struct numbers {
+    int64_t except;
+    static int64_t count(void *) { return 4; }
+    static int32_t get(void *user, tn_scope *s, int64_t i, uint64_t, tn_tensor **out)
+    {
+        return tenon::guarded(s, "get", [&] {
+            if (i == static_cast<numbers *>(user)->except) throw std::out_of_range("out of luck");
+            if (i < 0) misuse();
+            out[0] = tn_full(s, TN_INTS(1), static_cast<double>(i));
+        });
+    }
+};
+
+static int data_sets(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    static const tn_dataset_class kind = {sizeof kind, 0, "numbers", numbers::count, numbers::get, nullptr, nullptr};
+    numbers n{2};
+    tenon::dataset set = tn_dataset_create(ctx, &kind, &n);
+    for (int32_t workers : {0, 2}) {
+        tn_loader_options o;
+        o.workers = workers;
+        tenon::loader l = tn_loader_create(set, o);
+        for (int i = 0; i < 4; i++) {
+            const std::string why = thrown([&] { is(tenon::next(l)[0], {double(i)}) ? void() : throw std::logic_error("another sample"); });
+            if (i == 2 ? why.find("callbacks.cpp:") == std::string::npos || why.find("out of luck") == std::string::npos : !why.empty()) return wrong(why.c_str());
+        }
+    }
+    return tn_scope_failed(s) ? wrong("a scope is usable after the error of a worker") : 0;
 }
 
 static int packed(tn_context *ctx)
@@ -302,7 +399,7 @@ int main()
     tenon::context ctx;
     ctx.manual_seed(1);
     if (generators(ctx) || checkpoints(ctx) || saved_tensors(ctx) || derivatives(ctx)) return 1;
-    if (tensor_hooks(ctx) || module_hooks(ctx) || functions(ctx) || packed(ctx)) return 1;
+    if (tensor_hooks(ctx) || module_hooks(ctx) || functions(ctx) || closures(ctx) || data_sets(ctx) || packed(ctx)) return 1;
     std::puts("well");
     return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tenon.hpp and train.hpp: objects, operators, exceptions, modules as classes, options. Values are worked out by hand. */
 #include <array>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <sstream>
@@ -76,6 +77,46 @@ static int integer_operators(tn_context *ctx)
     return is(half /= 2, {0.5, 1}) && is(tenon::real(z), {1, 2}) && is(tenon::imag(z), {3, 3}) ? 0 : wrong("numbers that are not real");
 }
 
+/* What an index gives is a view, which assignments write. */
+static int writes(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    tensor a = tenon::zeros({2, 2}), row = a[0], kept = a;
+    a[0] = tenon::from<float>({2}, {1, 2});
+    a[1][0] = 3;
+    a[1u][size_t{1}] = tenon::full({}, 4.0);
+    if (!is(kept, {1, 2, 3, 4}) || !is(row, {1, 2})) return wrong("assignments to elements");
+    a[0] += 10;
+    a[-1] *= a[0];
+    if (!is(kept, {11, 12, 33, 48}) || !is(a[0] -= 1, {10, 11})) return wrong("operators on elements");
+    row = a[1]; /* a variable becomes another tensor */
+    row = nullptr;
+    if (row.defined() || !is(kept, {10, 11, 33, 48})) return wrong("assignments to variables");
+    const tensor none = nullptr;
+    static_assert(!std::is_assignable_v<tensor &, int> && !std::is_convertible_v<int, tensor> && std::is_nothrow_assignable_v<tensor &, tensor>);
+    return none == nullptr && a.get() == kept.get() ? 0 : wrong("nullptr is an absent tensor");
+}
+
+/* item<T>() of what T has no room for is an error, as in PyTorch; a negative integer wraps around where T is unsigned. */
+static int items(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    auto of = [](auto x) { return tenon::full({}, x); };
+    const tensor large = tenon::from<uint64_t>({1}, {UINT64_MAX}), infinite = of(-HUGE_VAL), wide = tenon::from<double>({1}, {1e300});
+    for (const std::string &why : {thrown([&] { of(300).item<int8_t>(); }, TN_E_ARGUMENT), thrown([&] { of(-129).item<int8_t>(); }, TN_E_ARGUMENT),
+                                   thrown([&] { of(256).item<uint8_t>(); }, TN_E_ARGUMENT), thrown([&] { of(-256).item<uint8_t>(); }, TN_E_ARGUMENT),
+                                   thrown([&] { of(1LL << 31).item<int>(); }, TN_E_ARGUMENT), thrown([&] { large.item<int64_t>(); }, TN_E_ARGUMENT),
+                                   thrown([&] { wide.item<float>(); }, TN_E_ARGUMENT), thrown([&] { of(3e9).item<int>(); }, TN_E_ARGUMENT)})
+        if (why.find("objects.cpp:") == std::string::npos || why.find("without overflow (got ") == std::string::npos) return wrong(why.c_str());
+    if (of(-128).item<int8_t>() != -128 || of(-1).item<uint8_t>() != 255 || of(-255).item<uint8_t>() != 1 || of(2.75).item<int>() != 2)
+        return wrong("integers that have room");
+    if (large.item<uint64_t>() != UINT64_MAX || of(INT64_MIN).item<int64_t>() != INT64_MIN || infinite.item<float>() != -HUGE_VALF)
+        return wrong("the largest numbers");
+    const tensor z = of(std::complex<double>(1, -2));
+    if (z.item<std::complex<float>>() != std::complex<float>(1, -2) || of(3).item<std::complex<double>>() != 3.0) return wrong("a complex item");
+    return thrown([&] { z.item<double>(); }, TN_E_DTYPE).empty() ? wrong("the real part of a complex item") : 0;
+}
+
 /* What would compare pointers does not compile; nullptr asks whether a tensor is there. */
 static int no_pointers(tn_context *ctx)
 {
@@ -112,6 +153,12 @@ static int later_calls(tn_context *ctx)
     const int line = __LINE__ + 1;
     std::string first = thrown([&] { tn_add(s, a, b); tenon::relu(a); }), second = thrown([&] { a * b; });
     if (first.find("objects.cpp:" + std::to_string(line) + ": ") == std::string::npos || second.empty()) return wrong("an error of a C call is thrown once");
+    for (int i = 0; i < 2; i++) {
+        if (thrown([&] { tenon::dataset set = tn_tensor_dataset_create(s, TN_TENSORS(a, b)); }, TN_E_SHAPE).empty()) return wrong("rows that differ");
+        if (thrown([&] { tenon::check(tn_npy_save(s, "nothing/file.npy", a)); }, TN_E_IO).empty()) return wrong("a folder that is not there");
+        if (thrown([&] { tensor().grad(); }).find("objects.cpp:") == std::string::npos) return wrong("the gradient of no tensor");
+        if (tn_scope_failed(s)) return wrong("a scope is usable after each error");
+    }
     return is(a + 1, {0, 3}) ? 0 : wrong("a scope is usable after the error of a C call");
 }
 
@@ -263,6 +310,19 @@ static int modules(tn_context *ctx)
     }
     if (!(last < first / 4)) return wrong("it learns");
 
+    struct gaps : nn::module {
+        using module::module;
+        tenon::tensors forward(const tenon::tensors &in) override { return {in[0], tensor(), in[0] * 2, tensor()}; }
+    };
+    const tenon::tensors some = gaps(ctx).call(x);
+    if (some.size() != 3 || some[1].defined() || !tenon::equal(some[2], x * 2)) return wrong("an output that is absent");
+    for (const nn::layer &l : {nn::layer(), nn::layer(model)}) {
+        if (!l) continue;
+        tn_add(s, nullptr, nullptr);
+        if (thrown([&] { text << l; }).empty() || !text.good()) return wrong("printing a module after an error");
+    }
+    if (thrown([&] { text << nn::layer(); }).empty() || !text.good()) return wrong("printing no module");
+
     model.first.fails = true;
     std::string why = thrown([&] {
         tenon::scope inner;
@@ -353,6 +413,9 @@ static int places(tn_context *ctx)
     AT(nn::optimizer(model, nn::adamw(-1)));
     AT(nn::optimizer(tn_sgd_create(model, nn::sgd(-1).options)));
     AT(tenon::context ctx2; ctx2.choose("cude"));
+    AT(nn::linear(nn::layer(), "fc", 1, 1));
+    AT(a[0] = b);
+    AT(a[0] += b);
     AT(tenon::check(tn_module_load(model, "nothing", TN_STRICT)));
     AT(tenon::generator(nullptr, 1));
     AT(tenon::loader l = tn_loader_create(nullptr));
@@ -489,7 +552,8 @@ static void program(const tenon::program &p)
         tensor forward(const tensor &x) override { return x * 2; }
     };
     nn::repeated<twice> three{root, "three", 3};
-    if (three.size() != 3 || &*three.begin() != &three[0] || !is(three(tenon::ones(TN_INTS(2))), {8, 8})) throw std::runtime_error("repeated");
+    const nn::repeated<twice> &same = three;
+    if (same.size() != 3 || &*same.begin() != &same[0] || &*three.begin() != &three[0] || !is(three(tenon::ones(TN_INTS(2))), {8, 8})) throw std::runtime_error("repeated");
     std::ostringstream printed;
     printed << three;
     if (printed.str().find("(2): twice()") == std::string::npos) throw std::runtime_error(printed.str());
@@ -516,7 +580,7 @@ int main()
     tenon::context ctx;
     ctx.manual_seed(1);
     if (ctx.name(ctx.choose("cpu")) != "cpu" || thrown([&] { ctx.choose("nosuch"); }).find("nosuch") == std::string::npos) return wrong("devices");
-    if (arithmetic(ctx) || comparisons(ctx) || integer_operators(ctx) || no_pointers(ctx)) return 1;
+    if (arithmetic(ctx) || comparisons(ctx) || integer_operators(ctx) || writes(ctx) || items(ctx) || no_pointers(ctx)) return 1;
     if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
     tenon::progress p("", 1);
     p.start_at(1);

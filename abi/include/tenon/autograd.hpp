@@ -67,19 +67,17 @@ template <class F> struct function {
     static function &of(tn_function_call *call) { return *static_cast<function *>(tn_function_user(call)); }
     static int32_t forward(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tensor **out) noexcept
     {
-        guarded(s, "forward", [&] {
+        return guarded(s, "forward", [&] {
             function_call c(call);
             put(s, of(call).f.forward(c, borrowed(in.data, in.count)), type_name<F>() + " returned", "outputs", outputs_of<F>, out);
         });
-        return tn_scope_failed(s);
     }
     static int32_t backward(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out) noexcept
     {
-        guarded(s, "backward", [&] {
+        return guarded(s, "backward", [&] {
             function_call c(call);
             put(s, of(call).f.backward(c, borrowed(grads.data, grads.count)), type_name<F>() + " returned", "gradients", of(call).inputs, out);
         });
-        return tn_scope_failed(s);
     }
     static void destroy(void *user) noexcept { delete static_cast<function *>(user); }
 };
@@ -170,8 +168,9 @@ namespace detail {
 /* The callback of a function of tensors that returns a tensor, or N tensors. */
 template <uint32_t N, class F> int32_t call_of_tensors(void *user, tn_scope *s, tn_tensors in, tn_tensor **out) noexcept
 {
-    guarded(s, "a function", [&] { put(s, (*static_cast<F *>(user))(borrowed(in.data, in.count)), "the function returned", "outputs", N, out); });
-    return tn_scope_failed(s);
+    return guarded(s, "a function", [&] {
+        put(s, (*static_cast<F *>(user))(borrowed(in.data, in.count)), "the function returned", "outputs", N, out);
+    });
 }
 
 /* A call of autograd.h that writes `count` results. */

@@ -26,6 +26,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <stdexcept>
@@ -85,12 +86,14 @@ namespace detail {
     tn_scope_clear(s);
     throw e;
 }
+/* The same of the current scope if it has failed; else throws the thread's last error. */
+[[noreturn]] inline void fail_any(int32_t status, tn_place at);
 } // namespace detail
 
-/* Throws what a call that has no scope returned, with the thread's last error. */
+/* Throws what a C call returned: the error of the current scope if it has failed, or the thread's last one. */
 inline void check(int32_t status, tn_place at = tn_place::here())
 {
-    if (status != TN_OK) detail::fail(status, tn_last_error(), at);
+    if (status != TN_OK) detail::fail_any(status, at);
 }
 
 /*
@@ -98,14 +101,14 @@ inline void check(int32_t status, tn_place at = tn_place::here())
  *
  *     tenon::owned<tn_dataset, tn_dataset_destroy> set = tn_tensor_dataset_create(s, TN_TENSORS(x, y));
  *
- * What others use is declared before them. NULL throws the thread's last error.
+ * What others use is declared before them. NULL throws the error, as check does.
  */
 template <class T, auto destroy> class owned {
 public:
     owned() noexcept = default;
     owned(T *object, tn_place at = tn_place::here()) : object_(object)
     {
-        if (!object) detail::fail(TN_E_STATE, tn_last_error(), at);
+        if (!object) detail::fail_any(TN_E_STATE, at);
     }
     ~owned()
     {
@@ -114,7 +117,8 @@ public:
     owned(owned &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
     owned &operator=(owned &&other) noexcept
     {
-        std::swap(object_, other.object_);
+        owned taken(std::move(other)); /* and destroys what this one held */
+        std::swap(object_, taken.object_);
         return *this;
     }
     owned(const owned &) = delete;
@@ -252,29 +256,16 @@ private:
     tn_scope *outer_;
 };
 
-/* No gradients are recorded until the end of the block. */
-class no_grad {
-public:
-    no_grad() : before_(tn_set_grad_mode(TN_GRAD_OFF)) {}
-    ~no_grad() { tn_set_grad_mode(before_); }
-    no_grad(const no_grad &) = delete;
-    no_grad &operator=(const no_grad &) = delete;
-
-private:
-    uint32_t before_;
-};
-
-namespace detail {
-/* What a function of C returns that has no place of its own: the place is set before the result becomes an object. */
-template <class F> auto placed(tn_place at, F call)
-{
-    tn_scope *s = scope::current(at);
-    tn_placed here(s, at);
-    return call(s);
-}
-
-/* Runs a function of the program that C code calls, in the scope that it was given. No exception leaves: it fails the scope. */
-template <class F> void guarded(tn_scope *s, const char *what, F run) noexcept
+/*
+ * For a function of the program that C code calls: runs `run` in the scope that it was given. No exception leaves: it fails the
+ * scope, whose status this returns. `what` names the function.
+ *
+ *     static int32_t get(void *user, tn_scope *s, int64_t i, uint64_t seed, tn_tensor **out)
+ *     {
+ *         return tenon::guarded(s, "get", [&] { ... });
+ *     }
+ */
+template <class F> int32_t guarded(tn_scope *s, const char *what, F run) noexcept
 {
     borrowed_scope current(s);
     try {
@@ -286,6 +277,42 @@ template <class F> void guarded(tn_scope *s, const char *what, F run) noexcept
     } catch (...) {
         tn_scope_fail(s, TN_E_STATE, (std::string(what) + " threw an unknown exception").c_str());
     }
+    return tn_scope_failed(s);
+}
+
+/* No gradients are recorded until the end of the block. */
+class no_grad {
+public:
+    [[nodiscard]] no_grad() : before_(tn_set_grad_mode(TN_GRAD_OFF)) {}
+    ~no_grad() { tn_set_grad_mode(before_); }
+    no_grad(const no_grad &) = delete;
+    no_grad &operator=(const no_grad &) = delete;
+
+private:
+    uint32_t before_;
+};
+
+namespace detail {
+inline void fail_any(int32_t status, tn_place at)
+{
+    tn_scope *s = scope::current_or_null();
+    if (s && tn_scope_failed(s)) fail(s, at);
+    fail(status, tn_last_error(), at);
+}
+/* What a function of C returns that has no place of its own: the place is set before the result becomes an object. */
+template <class F> auto placed(tn_place at, F call)
+{
+    tn_scope *s = scope::current(at);
+    tn_placed here(s, at);
+    return call(s);
+}
+
+/* The same of a function whose result does not say that it failed; throws if the scope has. */
+template <class F> auto result_of(tn_place at, F call)
+{
+    auto result = placed(at, call);
+    if (tn_scope_failed(scope::current(at))) fail(scope::current(at));
+    return result;
 }
 
 /* The dtype of a type of C++, 0 if there is none. */
@@ -306,6 +333,33 @@ constexpr bool is_of_cplusplus(tn_dtype d)
     return d == TN_FLOAT32 || d == TN_FLOAT64 || d == TN_INT8 || d == TN_INT16 || d == TN_INT32 || d == TN_INT64 || d == TN_UINT8 || d == TN_UINT16 ||
            d == TN_UINT32 || d == TN_UINT64;
 }
+
+/* std::complex, without its header. */
+template <class T, class = void> constexpr bool is_complex = false;
+template <class T> constexpr bool is_complex<T, std::void_t<typename T::value_type, decltype(std::declval<const T &>().imag())>> = true;
+
+template <class T> [[noreturn]] void no_room(const std::string &x, tn_place at)
+{
+    const std::string type = tn_dtype_name(dtype_of<T>());
+    throw error(TN_E_ARGUMENT, "tenon::tensor::item: value cannot be converted to type " + type + " without overflow (got " + x + ")", at);
+}
+/* An element as a T. Throws if T has no room for it; a negative integer wraps around where T is unsigned, as in PyTorch. */
+template <class T> T narrowed(int64_t x, bool is_uint64, tn_place at)
+{
+    constexpr uint64_t most = static_cast<uint64_t>(std::numeric_limits<T>::max());
+    const uint64_t bits = static_cast<uint64_t>(x);
+    const bool has_room = x >= 0 || is_uint64 ? bits <= most : 0 - bits <= most + std::is_signed_v<T>;
+    if (!has_room) no_room<T>(is_uint64 ? std::to_string(bits) : std::to_string(x), at);
+    return static_cast<T>(x);
+}
+template <class T> T narrowed(double x, tn_place at)
+{
+    if constexpr (std::is_same_v<T, float>) {
+        constexpr double most = std::numeric_limits<float>::max(), infinity = std::numeric_limits<double>::infinity();
+        if ((x > most && x < infinity) || (x < -most && x > -infinity)) no_room<T>(std::to_string(x), at);
+    }
+    return static_cast<T>(x);
+}
 } // namespace detail
 
 /* ---- Tensors ------------------------------------------------------------------------------------------- */
@@ -319,7 +373,10 @@ template <class T> using null = std::enable_if_t<std::is_same_v<T, std::nullptr_
 struct subscript {
     int64_t index;
     tn_place place;
-    subscript(int64_t i, tn_place at = tn_place::here()) : index(i), place(at) {}
+    template <class T, std::enable_if_t<std::is_convertible_v<T, int64_t> && !std::is_floating_point_v<T>, int> = 0>
+    subscript(T i, tn_place at = tn_place::here()) : index(static_cast<int64_t>(i)), place(at)
+    {
+    }
 };
 
 /*
@@ -332,9 +389,11 @@ public:
     hook(std::shared_ptr<void> function, std::function<void()> remove) : function_(std::move(function)), remove_(std::move(remove)) {}
     ~hook() { remove(); }
     hook(hook &&other) noexcept { swap(other); }
+    /* What this one held ends at once. */
     hook &operator=(hook &&other) noexcept
     {
-        swap(other);
+        hook taken(std::move(other));
+        swap(taken);
         return *this;
     }
     hook(const hook &) = delete;
@@ -355,6 +414,9 @@ private:
     std::function<void()> remove_;
 };
 
+class operand;
+class scalar_operand;
+
 /* One reference to a tensor; copies share it. */
 class tensor {
 public:
@@ -367,6 +429,8 @@ public:
         if (!t) detail::fail(s, at);
         if (s) tn_drop(s, t);
     }
+    /* Absent, too: an argument or a variable that is nullptr. */
+    template <class T, detail::null<T> = 0> tensor(T) noexcept {}
     /* One that a C function was given, and that stays where it is. */
     static tensor borrow(tn_tensor *t)
     {
@@ -377,11 +441,14 @@ public:
     ~tensor() { tn_release(t_); }
     tensor(const tensor &other) : t_(tn_retain(other.t_)) {}
     tensor(tensor &&other) noexcept : t_(std::exchange(other.t_, nullptr)) {}
-    tensor &operator=(tensor other) noexcept
+    tensor &operator=(tensor other) & noexcept
     {
         std::swap(t_, other.t_);
         return *this;
     }
+    /* Of what a call returns: x[i] = y writes the elements of y into x, as copy_ does, and x[i] = 2 a number, as fill_ does. */
+    tensor operator=(const operand &other) &&;
+    tensor operator=(const scalar_operand &other) &&;
     tn_tensor *get() const noexcept { return t_; }
     /* A template, so that the operators of C++ for pointers do not apply to two tensors, or to a tensor and a number. */
     template <class T, detail::pointer<T *> = 0> operator T *() const noexcept { return t_; }
@@ -405,19 +472,23 @@ public:
     }
     std::vector<int64_t> sizes() const { return {tn_tensor_sizes(t_), tn_tensor_sizes(t_) + dim()}; }
 
-    /* The only element, as a number. Waits for the device. */
+    /* The only element, as a number of that type, which may be a std::complex. Waits for the device. Throws if T has no room for
+     * it; as in PyTorch a negative integer wraps around where T is unsigned. */
     template <class T> T item(tn_place at = tn_place::here()) const
     {
-        T x = detail::placed(at, [&](tn_scope *s) {
-            if constexpr (std::is_same_v<T, bool>)
-                return (tn_item_bool)(s, t_) != 0;
-            else if constexpr (std::is_integral_v<T>)
-                return static_cast<T>((tn_item_int)(s, t_));
-            else
-                return static_cast<T>((tn_item_double)(s, t_));
-        });
-        if (tn_scope_failed(scope::current(at))) detail::fail(scope::current(at));
-        return x;
+        if constexpr (std::is_same_v<T, bool>) {
+            return detail::result_of(at, [&](tn_scope *s) { return (tn_item_bool)(s, t_); }) != 0;
+        } else if constexpr (std::is_integral_v<T>) {
+            const int64_t x = detail::result_of(at, [&](tn_scope *s) { return (tn_item_int)(s, t_); });
+            return detail::narrowed<T>(x, dtype() == TN_UINT64, at);
+        } else if constexpr (detail::is_complex<T>) {
+            using part = typename T::value_type;
+            double parts[2] = {0, 0};
+            detail::result_of(at, [&](tn_scope *s) { return (tn_item_complex)(s, t_, parts); });
+            return T(detail::narrowed<part>(parts[0], at), detail::narrowed<part>(parts[1], at));
+        } else {
+            return detail::narrowed<T>(detail::result_of(at, [&](tn_scope *s) { return (tn_item_double)(s, t_); }), at);
+        }
     }
     /* All elements, row-major. T is the type of the dtype. Of a dtype that C++ has no type for (bool, float16, complex64) it is
      * an unsigned integer or a class of the same size. Others throw: to(dtype) converts. */
@@ -454,7 +525,7 @@ public:
     /* The gradient, or an absent tensor. */
     tensor grad(tn_place at = tn_place::here()) const
     {
-        tn_tensor *g = tn_grad_of(scope::current(at), t_);
+        tn_tensor *g = detail::result_of(at, [&](tn_scope *s) { return tn_grad_of(s, t_); });
         return g ? tensor(g) : tensor();
     }
     /* In backward, `f` gets the gradient of this tensor; it returns another one, an absent tensor for no change, or nothing:
@@ -534,7 +605,12 @@ template <class T> std::string type_name()
     const std::string text = __PRETTY_FUNCTION__; /* "... [with T = name; ...]" or "... [T = name]" */
     const size_t from = text.find("T = ") + 4;
     const std::string name = text.substr(from, text.find_first_of(";]", from) - from);
-    return name.substr(name.rfind(':') + 1);
+    size_t i = name.size();
+    for (int depth = 0; i && (depth || name[i - 1] != ':'); i--) {
+        depth += name[i - 1] == '>' || name[i - 1] == ')';
+        depth -= name[i - 1] == '<' || name[i - 1] == '(';
+    }
+    return name.substr(i);
 }
 } // namespace detail
 
@@ -543,7 +619,7 @@ template <class F> hook tensor::register_hook(F f, tn_place at) const
     auto kept = std::make_shared<F>(std::move(f));
     auto run = [](void *user, tn_scope *s, tn_tensor *grad) -> tn_tensor * {
         tn_tensor *other = nullptr;
-        detail::guarded(s, "a hook", [&] { other = detail::given(s, detail::result_of_hook(*static_cast<F *>(user), tensor::borrow(grad))); });
+        guarded(s, "a hook", [&] { other = detail::given(s, detail::result_of_hook(*static_cast<F *>(user), tensor::borrow(grad))); });
         return other;
     };
     uint64_t handle = 0;
@@ -555,7 +631,7 @@ template <class F> hook tensor::register_accumulate_hook(F f, tn_place at) const
 {
     auto kept = std::make_shared<F>(std::move(f));
     auto run = [](void *user, tn_scope *s, tn_tensor *leaf) {
-        detail::guarded(s, "a hook", [&] { (*static_cast<F *>(user))(tensor::borrow(leaf)); });
+        guarded(s, "a hook", [&] { (*static_cast<F *>(user))(tensor::borrow(leaf)); });
     };
     uint64_t handle = 0;
     check(tn_register_accumulate_hook(t_, run, kept.get(), &handle), at);
@@ -695,23 +771,50 @@ inline tensor operator^(const operand &a, const operand &b) { return tn_bitwise_
 inline tensor operator^(const operand &a, const scalar_operand &b) { return tn_bitwise_xor_scalar(scope::current(b.place()), a, b, b.place()); }
 inline tensor operator^(const scalar_operand &a, const operand &b) { return tn_bitwise_xor_scalar(scope::current(a.place()), b, a, a.place()); }
 inline tensor operator~(const operand &a) { return tn_bitwise_not(scope::current(a.place()), a, a.place()); }
-/* In place, as add_ and its like: a leaf that requires a gradient is refused while gradients are recorded. */
-inline tensor &operator+=(tensor &a, const operand &b) { return a = tn_add_(scope::current(b.place()), a, b, {}, b.place()); }
-inline tensor &operator+=(tensor &a, const scalar_operand &b) { return a = tn_add_scalar_(scope::current(b.place()), a, b, {}, b.place()); }
-inline tensor &operator-=(tensor &a, const operand &b) { return a = tn_sub_(scope::current(b.place()), a, b, {}, b.place()); }
-inline tensor &operator-=(tensor &a, const scalar_operand &b) { return a = tn_sub_scalar_(scope::current(b.place()), a, b, {}, b.place()); }
-inline tensor &operator*=(tensor &a, const operand &b) { return a = tn_mul_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator*=(tensor &a, const scalar_operand &b) { return a = tn_mul_scalar_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator/=(tensor &a, const operand &b) { return a = tn_div_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator/=(tensor &a, const scalar_operand &b) { return a = tn_div_scalar_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator%=(tensor &a, const operand &b) { return a = tn_remainder_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator%=(tensor &a, const scalar_operand &b) { return a = tn_remainder_scalar_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator&=(tensor &a, const operand &b) { return a = tn_bitwise_and_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator&=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_and_scalar_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator|=(tensor &a, const operand &b) { return a = tn_bitwise_or_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator|=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_or_scalar_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator^=(tensor &a, const operand &b) { return a = tn_bitwise_xor_(scope::current(b.place()), a, b, b.place()); }
-inline tensor &operator^=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_xor_scalar_(scope::current(b.place()), a, b, b.place()); }
+/* In place, as add_ and its like: a leaf that requires a gradient is refused while gradients are recorded. x[i] += y changes x. */
+namespace detail {
+template <class X> using writable = std::enable_if_t<std::is_same_v<X, tensor &> || std::is_same_v<X, tensor>, int>;
+} // namespace detail
+inline tensor tensor::operator=(const operand &other) &&
+{
+    return tn_copy_(scope::current(other.place()), t_, other, {}, other.place());
+}
+inline tensor tensor::operator=(const scalar_operand &other) &&
+{
+    return tn_fill_scalar_(scope::current(other.place()), t_, other, other.place());
+}
+template <class X, detail::writable<X> = 0>
+X operator+=(X &&a, const operand &b) { return a = tn_add_(scope::current(b.place()), a, b, {}, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator+=(X &&a, const scalar_operand &b) { return a = tn_add_scalar_(scope::current(b.place()), a, b, {}, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator-=(X &&a, const operand &b) { return a = tn_sub_(scope::current(b.place()), a, b, {}, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator-=(X &&a, const scalar_operand &b) { return a = tn_sub_scalar_(scope::current(b.place()), a, b, {}, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator*=(X &&a, const operand &b) { return a = tn_mul_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator*=(X &&a, const scalar_operand &b) { return a = tn_mul_scalar_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator/=(X &&a, const operand &b) { return a = tn_div_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator/=(X &&a, const scalar_operand &b) { return a = tn_div_scalar_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator%=(X &&a, const operand &b) { return a = tn_remainder_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator%=(X &&a, const scalar_operand &b) { return a = tn_remainder_scalar_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator&=(X &&a, const operand &b) { return a = tn_bitwise_and_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator&=(X &&a, const scalar_operand &b) { return a = tn_bitwise_and_scalar_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator|=(X &&a, const operand &b) { return a = tn_bitwise_or_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator|=(X &&a, const scalar_operand &b) { return a = tn_bitwise_or_scalar_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator^=(X &&a, const operand &b) { return a = tn_bitwise_xor_(scope::current(b.place()), a, b, b.place()); }
+template <class X, detail::writable<X> = 0>
+X operator^=(X &&a, const scalar_operand &b) { return a = tn_bitwise_xor_scalar_(scope::current(b.place()), a, b, b.place()); }
 /* With a tn_tensor * C++ would compare the pointers: compare a.get() with it, or a with tensor::borrow(p). */
 template <class T, detail::pointer<T> = 0> bool operator==(const tensor &, T) = delete;
 template <class T, detail::pointer<T> = 0> bool operator==(T, const tensor &) = delete;

@@ -98,27 +98,28 @@ public:
     layer() noexcept = default;
     explicit layer(tn_module *m) noexcept : m_(m) {}
     /* Of a parent; `m` NULL throws the error of its tree. */
-    layer(tn_module *parent, tn_module *m) : m_(m)
+    layer(tn_module *parent, tn_module *m, tn_place at = tn_place::here()) : m_(m)
     {
         const int32_t status = tn_module_failed(parent);
         const tn_error *last = tn_last_error();
         const bool is_last = !status || (last && tn_module_error(parent) == std::string(last->message));
-        if (!m && is_last) throw error(status ? status : TN_E_STATE, last);
-        if (!m) throw error(status, tn_module_error(parent));
+        if (!m && is_last) throw error(status ? status : TN_E_STATE, last, at);
+        if (!m) throw error(status, tn_module_error(parent), parent ? tn_place{nullptr, 0} : at);
     }
     /* The same of what `make` returns, which is called with that place. */
-    template <class F> layer(tn_module *parent, tn_place at, F make) : layer(parent, detail::changed(at, make)) {}
+    template <class F> layer(tn_module *parent, tn_place at, F make) : layer(parent, detail::changed(at, make), at) {}
     operator tn_module *() const noexcept { return m_; }
 
     /* The first output. */
     template <class... T> tensor operator()(const operand &x, const T &...others) const { return tensor(run(x, others...).first); }
-    /* All outputs: of an LSTM the sequence, h and c. */
+    /* All outputs, to the last that is there: of an LSTM the sequence, h and c. */
     template <class... T> tensors call(const operand &x, const T &...others) const
     {
         tn_outputs y = run(x, others...);
+        size_t count = std::size(y.more);
+        while (count && !y.more[count - 1]) count--;
         tensors all{tensor(y.first)};
-        for (tn_tensor *t : y.more)
-            if (t) all.emplace_back(t);
+        for (size_t i = 0; i < count; i++) all.push_back(detail::one_of(y.more[i]));
         return all;
     }
 
@@ -139,8 +140,7 @@ public:
     }
     tensors parameters(tn_place at = tn_place::here()) const
     {
-        tn_tensors list = detail::placed(at, [&](tn_scope *s) { return (tn_module_parameters)(s, m_); });
-        if (tn_scope_failed(scope::current(at))) detail::fail(scope::current(at));
+        tn_tensors list = detail::result_of(at, [&](tn_scope *s) { return (tn_module_parameters)(s, m_); });
         return detail::borrowed(list.data, list.count);
     }
     int64_t parameter_count() const { return tn_module_parameter_count(m_); }
@@ -178,7 +178,7 @@ public:
         tn_module_hook h{};
         h.after = [](void *user, tn_scope *s, tn_module *, tn_tensors in, tn_tensor *out) -> tn_tensor * {
             tn_tensor *other = nullptr;
-            detail::guarded(s, "a hook", [&] {
+            guarded(s, "a hook", [&] {
                 const tensors all = detail::borrowed(in.data, in.count);
                 const tensor y = tensor::borrow(out);
                 other = detail::given(s, detail::result_of_hook(*static_cast<F *>(user), all, y));
@@ -214,7 +214,7 @@ private:
     /* Runs a hook over tensors that it may exchange. */
     template <class F> static void exchange(tn_scope *s, tn_tensor **items, uint32_t count, F run) noexcept
     {
-        detail::guarded(s, "a hook", [&] {
+        guarded(s, "a hook", [&] {
             tensors all = detail::borrowed(items, count);
             run(all);
             if (all.size() != count)
@@ -242,7 +242,11 @@ inline layer module_list(const layer &parent, const std::string &name, tn_place 
 
 inline std::ostream &operator<<(std::ostream &out, const layer &l)
 {
-    return out << tn_module_format(scope::current(), l);
+    tn_scope *s = scope::current();
+    const char *text = tn_module_format(s, l);
+    if (!text && !tn_scope_failed(s)) tn_scope_fail(s, TN_E_STATE, "module: it is NULL");
+    if (!text) detail::fail(s);
+    return out << text;
 }
 
 /* ---- Packed sequences ---------------------------------------------------------------------------------- */
@@ -255,13 +259,6 @@ inline packed_sequence taken(const tn_packed_sequence &p)
 inline tn_packed_sequence lent(const packed_sequence &p)
 {
     return {p.data, p.batch_sizes, p.sorted_indices, p.unsorted_indices};
-}
-/* What a C call returns, before it becomes objects; throws if the scope has failed. */
-template <class F> auto result_of(tn_place at, F call)
-{
-    auto result = placed(at, call);
-    if (tn_scope_failed(scope::current(at))) fail(scope::current(at));
-    return result;
 }
 } // namespace detail
 
@@ -359,7 +356,7 @@ private:
     {
         module *self = *static_cast<module **>(tn_module_state(m));
         tn_tensor *first = nullptr;
-        detail::guarded(s, "a module's forward function", [&] {
+        guarded(s, "a module's forward function", [&] {
             if (!self) throw error(TN_E_STATE, "the object of this module is gone");
             tensors out = self->forward(detail::borrowed(in.data, in.count));
             if (out.empty() || out.size() > TN_MODULE_MAX_OUTPUTS) throw error(TN_E_STATE, "forward returned " + std::to_string(out.size()) + " outputs");
@@ -390,7 +387,10 @@ public:
     }
     auto begin() { return items_.begin(); }
     auto end() { return items_.end(); }
+    auto begin() const { return items_.begin(); }
+    auto end() const { return items_.end(); }
     T &operator[](size_t i) { return items_.at(i); }
+    const T &operator[](size_t i) const { return items_.at(i); }
     size_t size() const { return items_.size(); }
 
 private:
@@ -420,7 +420,7 @@ inline kind radam(double lr = TN_NOT_GIVEN) { return {TN_RADAM, lr}; }
 inline kind rmsprop(double lr = TN_NOT_GIVEN) { return {TN_RMSPROP, lr}; }
 inline kind rprop(double lr = TN_NOT_GIVEN) { return {TN_RPROP, lr}; }
 inline kind adafactor(double lr = TN_NOT_GIVEN) { return {TN_ADAFACTOR, lr}; }
-/* Its step is tn_optimizer_step_closure. */
+/* Its step takes a closure. */
 inline kind lbfgs(double lr = TN_NOT_GIVEN) { return {TN_LBFGS, lr}; }
 /* For matrices alone. */
 inline kind muon(double lr = TN_NOT_GIVEN) { return {TN_MUON, lr}; }
@@ -440,6 +440,19 @@ public:
         options.clip_norm = clip_norm;
         if (tn_optimizer_step(scope::current(at), *this, options, at)) detail::fail(scope::current(at));
         tn_optimizer_zero_grad(*this);
+    }
+    /*
+     * The same where `closure` runs the model: it sets the gradients to zero, runs backward and returns the loss. lbfgs calls it
+     * several times, the others once. Returns the first loss: o.step([&] { net.zero_grad(); ... return loss; }).
+     */
+    template <class F, std::enable_if_t<std::is_invocable_r_v<tensor, F &>, int> = 0> tensor step(F closure, tn_place at = tn_place::here()) const
+    {
+        auto run = [](void *user, tn_scope *s) -> tn_tensor * {
+            tn_tensor *loss = nullptr;
+            guarded(s, "a closure", [&] { loss = detail::given(s, (*static_cast<F *>(user))()); });
+            return loss;
+        };
+        return detail::placed(at, [&](tn_scope *s) { return (tn_optimizer_step_closure)(s, *this, run, &closure); });
     }
     void save(const std::string &path, tn_place at = tn_place::here()) const { check(tn_optimizer_save(*this, path.c_str()), at); }
     void load(const std::string &path, tn_place at = tn_place::here()) const { check(tn_optimizer_load(*this, path.c_str()), at); }
