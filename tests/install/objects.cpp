@@ -229,6 +229,13 @@ static int lists(tn_context *ctx)
     for (const tensor &t : {tenon::reshape(a, {2, 1}), tenon::reshape(a, sizes), tenon::reshape(a, array), tenon::reshape(a, tn_ints{array, 2}),
                             tenon::reshape(a, tenon::zeros({2, 1}).sizes()), tenon::reshape(a, TN_INTS(-1, 1))})
         if (t.sizes() != sizes) return wrong("a list of numbers");
+    tn_roll_args both, one;
+    auto pair_of_numbers = [](auto args) -> decltype(args.dims = {0, 1}) { return args.dims; };
+    static_assert(!std::is_invocable_v<decltype(pair_of_numbers), tn_roll_args>); /* {0, 1} was a null pointer and a count */
+    both.dims = TN_INTS(0, 1);
+    one.dims = {array + 1, 1};
+    const tensor m = tenon::from<float>({2, 2}, {1, 2, 3, 4});
+    if (!is(tenon::roll(m, {1, 1}, both), {4, 3, 2, 1}) || !is(tenon::roll(m, {1}, one), {2, 1, 4, 3})) return wrong("lists as options");
     static_assert(!std::is_convertible_v<int, tenon::int_list> && !std::is_convertible_v<tensor, tenon::tensor_list>);
 #if __cplusplus >= 202002L
     if (!is(tenon::stack(std::span(parts).subspan(1), {.dim = 1}), {3, 4}) || !is(tenon::cat(parts, {.dim = 0}), {1, 2, 3, 4})) return wrong("a span");
