@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS   40     /* queries made while the gate is closed */
-#define LOOK_NS 500000 /* between two queries: time for a plugin to go wrong */
+#define LOOKS    40     /* queries made while the gate is closed */
+#define LOOK_NS  500000 /* between two queries: time for a plugin to go wrong */
+#define PATIENCE 10000  /* looks until a stream counts as stuck */
 
 /* Asks `LOOKS` times; fails when an answer is not 0. */
 static void stays_unfinished(desk *d, int (*ask)(desk *d), const char *what)
@@ -83,15 +84,21 @@ static int can_wait(const desk *d)
     return 0;
 }
 
+/* Queues a callback on the other stream. */
+static int queue_callback(desk *d, void (*callback)(void *user), gate *user)
+{
+    return desk_ok(d, d->h.stream->host_callback(d->h.self, d->device, d->other, callback, user),
+                   "stream.host_callback");
+}
+
 /* The other stream waits for what d->stream has recorded behind the gate, and has a mark behind that. */
 static int queue_wait(desk *d)
 {
-    const tn_stream_interface *s = d->h.stream;
     return desk_hold(d) &&
            desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record") &&
-           desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event") &&
-           desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_mark, &d->g),
-                   "stream.host_callback");
+           desk_ok(d, d->h.stream->wait_event(d->h.self, d->device, d->other, d->event),
+                   "stream.wait_event") &&
+           queue_callback(d, gate_mark, &d->g);
 }
 
 static void wait_for_event(desk *d)
@@ -148,17 +155,16 @@ static void wait_for_device(desk *d)
     if (can_wait(d)) wait_on_second_device(d);
 }
 
-/* Both streams are held. The other one waits for an event, which a third then records again, behind no work. */
+/* Both streams are held. The other one waits for an event, which a third then records again, behind no work. A mark tells
+ * when the other one has reached the wait. */
 static void record_again(desk *d, gate *first, void *third)
 {
-    const tn_stream_interface *s = d->h.stream;
-    const tn_event_interface *e = d->h.event;
-    if (!desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_hold, first),
-                 "stream.host_callback") ||
-        !queue_wait(d) ||
-        !desk_ok(d, e->record(d->h.self, d->device, d->event, third), "event.record on a third stream"))
+    if (!queue_callback(d, gate_hold, first) || !queue_callback(d, gate_mark, first) || !queue_wait(d) ||
+        !desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, third),
+                 "event.record on a third stream"))
         return;
     gate_open(first);
+    for (int i = 0; i < PATIENCE && !gate_read(first, &first->passed); i++) gate_pause(LOOK_NS);
     stays_unfinished(d, ask_mark,
                      "host callbacks that ran on a stream that waits for an event, which was recorded again "
                      "after stream.wait_event");
