@@ -106,6 +106,14 @@ static tn_value make_list(words *w, const char *text)
     return tn_value_ints(list, read_list(text, list, CALL_MAX_RANK));
 }
 
+static tn_value make_bools(words *w, const char *text)
+{
+    int64_t n = 0;
+    for (; n < (int64_t)sizeof w->bools && (text[n] == '0' || text[n] == '1'); n++)
+        w->bools[n] = text[n] == '1';
+    return tn_value_bools(w->bools, n);
+}
+
 static tn_value make_argument(words *w, uint32_t i, const char *word)
 {
     const char *rest = word + 1;
@@ -132,6 +140,8 @@ static tn_value make_argument(words *w, uint32_t i, const char *word)
         return call_arguments_list(w->pair, 2);
     case 'i':
         return make_list(w, rest);
+    case 'B':
+        return make_bools(w, rest);
     case 'n':
         return tn_value_int(strtoll(rest, NULL, 10));
     case 'b':

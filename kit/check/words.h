@@ -12,6 +12,7 @@
  *     k3      40004 multiples of 1/4 with the sum 3, in turn: sums of the first 20000 exceed 12000
  *     x       a 0-dim tensor, as with the other letters
  *     i16     a list of integers                 n3   an integer               b1   a bool
+ *     B011    a list of bools
  *     f.1     a float                            s1   a scalar                 e    the dtype
  *     t  d    a text, a dimension: for the caller to fill in, as f and s without a number
  *     -       None
@@ -26,7 +27,8 @@ typedef struct words {
     tn_dtype dtype;
     uint32_t n_lists;
     call_tensor tensors[CALL_MAX_ARGS], pair[2];
-    int64_t lists[4][CALL_MAX_RANK];
+    int64_t lists[6][CALL_MAX_RANK];
+    uint8_t bools[4];
     double ascending[CALL_MAX_RANK * 4];
 } words;
 

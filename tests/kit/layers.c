@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels of layers, for the reference plugin that mutants.py makes: relu, gelu, native_layer_norm, softmax, linear,
- * convolution and attention, from their definitions. The reference plugin itself has none, so that the library's composites run on it.
+ * convolution, a part of its gradient, and attention, from their definitions. The reference plugin itself has none, so that the library's composites run on it.
  */
 #include "kernels.h"
 
@@ -11,6 +11,7 @@
 
 int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_convolution_backward(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure);
@@ -163,6 +164,44 @@ int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failur
     int64_t index[TN_MAX_RANK] = {0};
     do tensor_store(out, index, number_real(convolve(call, index)));
     while (tensor_next(out->rank, out->sizes, index));
+    return TN_OK;
+}
+
+/* (grad_output, input, weight, bias_sizes, stride, padding, dilation, ...) of one group: the gradient of an element of the
+ * weight, or with `tap` NULL that of `channel` of the bias. */
+static double slope(const tn_call *call, int64_t channel, const int64_t *tap)
+{
+    const tn_tensor_desc *grad = tensor_argument(call, 0), *x = tensor_argument(call, 1);
+    const int64_t *stride = call->args[4].as.ints, *padding = call->args[5].as.ints,
+                  *dilation = call->args[6].as.ints;
+    int64_t index[TN_MAX_RANK] = {0}, at[TN_MAX_RANK] = {0}, sizes[TN_MAX_RANK];
+    double sum = 0;
+    memcpy(sizes, grad->sizes, grad->rank * sizeof(*sizes));
+    sizes[1] = 1;
+    do {
+        int inside = 1;
+        at[0] = index[0];
+        at[1] = tap ? tap[1] : 0;
+        for (uint32_t d = 2; tap && d < x->rank; d++) {
+            at[d] = index[d] * stride[d - 2] - padding[d - 2] + tap[d] * dilation[d - 2];
+            inside &= at[d] >= 0 && at[d] < x->sizes[d];
+        }
+        index[1] = channel;
+        if (inside) sum += load(grad, index) * (tap ? load(x, at) : 1);
+        index[1] = 0;
+    } while (tensor_next(grad->rank, sizes, index));
+    return sum;
+}
+
+/* The gradients of weight and bias alone. */
+int32_t kernel_convolution_backward(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_tensor_desc *weight = tensor_argument(call, 2);
+    int64_t tap[TN_MAX_RANK] = {0};
+    do tensor_store(tensor_output(call, 1), tap, number_real(slope(call, tap[0], tap)));
+    while (tensor_next(weight->rank, weight->sizes, tap));
+    for (int64_t c = 0; c < weight->sizes[0]; c++)
+        tensor_store(tensor_output(call, 2), &c, number_real(slope(call, c, NULL)));
     return TN_OK;
 }
 

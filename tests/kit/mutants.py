@@ -30,6 +30,7 @@ PLUGIN = "plugins/reference"
 KERNELS = ("static const tn_kernel_row rows[] = {\n", """\
 int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_convolution_backward(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure);
@@ -41,6 +42,9 @@ static const tn_kernel_row rows[] = {
         "(Tensor, Tensor, Tensor)", floats, kernel_layer_norm, 0, 0),
     ROW(0, "aten::convolution", "(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
         "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", floats, kernel_convolution, 0, 0),
+    ROW(0, "aten::convolution_backward", "(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, "
+        "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> "
+        "(Tensor, Tensor, Tensor)", floats, kernel_convolution_backward, 0, 0),
     ROW(0, "aten::linear", "(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", floats, kernel_linear, 0, 0),
     ROW(0, "aten::_scaled_dot_product_flash_attention_for_cpu", "(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
         "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)", floats,
@@ -591,6 +595,13 @@ MUTANTS = [
     ("convolution adds float64 in float32", "layers.c", "if (inside) sum += load(x, at) * load(weight, tap);",
      "if (inside) sum += load(x, at) * load(weight, tap);\n        if (x->dtype == TN_FLOAT64) sum = (double)(float)sum;",
      "1/sizes/aten::convolution/float64"),
+    ("gradients of a convolution's weight are added in float16", "layers.c", "if (inside) sum += load(grad, index) * (tap ? load(x, at) : 1);",
+     "if (inside) sum += load(grad, index) * (tap ? load(x, at) : 1);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;",
+     "1/sizes/aten::convolution_backward/float16"),
+    ("gradients of a convolution's weight are sums of rows in float16", "layers.c", "if (inside) sum += load(grad, index) * (tap ? load(x, at) : 1);",
+     "if (inside) sum += load(grad, index) * (tap ? load(x, at) : 1);\n"
+     "        if (x->dtype == TN_FLOAT16 && index[3] == grad->sizes[3] - 1) sum = (double)(_Float16)sum;",
+     "1/sizes/aten::convolution_backward/float16-parts"),
     ("pictures of a convolution are counted in 16 bits", "layers.c", "at[TN_MAX_RANK] = {index[0]},", "at[TN_MAX_RANK] = {(uint16_t)index[0]},",
      "1/sizes/aten::convolution/pictures"),
     ("attention ends after 64 keys", "layers.c", "    int64_t keys = value->sizes[2], from[4]",
