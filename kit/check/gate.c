@@ -88,9 +88,17 @@ int desk_ok(desk *d, int32_t status, const char *what)
     return hand_ok(&d->h, d->out, status, what);
 }
 
-static int make_handles(desk *d)
+/* An event that has been recorded and reached: whatever records it again begins anew. */
+static int make_event(desk *d)
 {
     const tn_event_interface *events = d->h.event;
+    return desk_ok(d, events->create(d->h.self, d->device, 0, &d->event), "event.create") &&
+           desk_ok(d, events->record(d->h.self, d->device, d->event, d->other), "event.record") &&
+           desk_ok(d, d->h.stream->synchronize(d->h.self, d->device, d->other), "stream.synchronize");
+}
+
+static int make_handles(desk *d)
+{
     if (!d->h.count) {
         check_skip(d->out, "there is no device");
         return 0;
@@ -102,7 +110,7 @@ static int make_handles(desk *d)
     d->device = d->h.devices[0];
     d->stream = d->h.streams[0];
     if (!desk_ok(d, hand_stream(&d->h, d->device, &d->other), "stream.create")) return 0;
-    return !events || desk_ok(d, events->create(d->h.self, d->device, 0, &d->event), "event.create");
+    return !d->h.event || make_event(d);
 }
 
 int desk_open(desk *d, check_target *t, uint32_t devices, check_result *out)

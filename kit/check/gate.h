@@ -34,7 +34,8 @@ void gate_close(gate *g);
 int gate_open_later(gate *g, pthread_t *out_thread);
 void gate_pause(long nanoseconds);
 
-/* The plugin opened by hand, with the first device, two streams of it, an event if it has events, and up to two devices in `h`. */
+/* The plugin opened by hand, with the first device, two streams of it, an event if it has events, and up to two devices in `h`.
+ * The event was recorded before, and is done. */
 typedef struct desk {
     hand h;
     gate g;

@@ -503,6 +503,8 @@ MUTANTS = [
      "(ftruncate(a->file, 0), ftruncate(a->file, (off_t)bytes)) != 0", "0/slot/memory.resize"),
     ("destroy of a wrapped stream ends its queue", "stream.c", "    if (--s->owners) {",
      "    if (--s->owners) {\n        reference_stream_fail(s, TN_E_STATE, \"reference: the queue has ended\");", "0/slot/stream.wrap"),
+    ("an event that was done stays done when it is recorded again", "event.c", "    before = e->last;\n    e->last = r;",
+     "    before = e->last;\n    if (before && before->reached) r->reached = 1;\n    e->last = r;", "0/unfinished/event.query"),
     ("an event that is destroyed ends the waits for it", "event.c", "    release(e->last);\n    release_page(e->shared);",
      "    if (e->last) run_record(NULL, &(event_task){.recording = e->last}.task);\n    release(e->last);\n    release_page(e->shared);",
      "0/unfinished/stream.wait_event-destroyed"),
