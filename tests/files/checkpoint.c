@@ -356,3 +356,18 @@ Test(checkpoint, a_module_without_tensors)
                  "it has no part 'module', which the call was given");
     tn_module_destroy(net);
 }
+
+/* Not one value for all elements. */
+Test(checkpoint, tensors_of_other_sizes)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(net, "fc", 2, 1);
+    const char *path = in_folder("run.safetensors");
+    const tn_named_tensor one = {"mean", tn_full(s, TN_INTS(1), 5.0, .dtype = TN_FLOAT32)},
+                          three = {"mean", tn_zeros(s, TN_INTS(3), .dtype = TN_FLOAT32)};
+    cr_assert_eq(tn_checkpoint_save(path, .module = net, .more = {&one, 1}), TN_OK, "%s", message());
+    expect_error(tn_checkpoint_load(path, .module = net, .more = {&three, 1}), TN_E_SHAPE,
+                 "run.safetensors': other sizes than the tensor of the call has more.mean");
+    expect_values(three.tensor, 3, (const float[]){0, 0, 0});
+    tn_module_destroy(net);
+}
