@@ -485,7 +485,9 @@ static void print_list(tn_ints list, int32_t is_tuple, char *text, uint64_t byte
     is_tuple |= list.count != 1;
     uint64_t n = (uint64_t)snprintf(text, bytes, "%s", !list.data ? "None" : is_tuple ? "(" : "");
     for (int64_t k = 0; k < list.count && n < bytes; k++)
-        n += (uint64_t)snprintf(text + n, bytes - n, "%s%lld", k ? ", " : "", (long long)list.data[k]);
+        n += list.data[k] == TN_NONE
+                 ? (uint64_t)snprintf(text + n, bytes - n, "%sNone", k ? ", " : "")
+                 : (uint64_t)snprintf(text + n, bytes - n, "%s%lld", k ? ", " : "", (long long)list.data[k]);
     if (list.data && is_tuple && n < bytes) snprintf(text + n, bytes - n, list.count == 1 ? ",)" : ")");
 }
 

@@ -9,6 +9,7 @@ tn_tensor *nn_conv_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor *
 tn_tensor *nn_batch_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 tn_tensor *nn_instance_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 tn_tensor *nn_max_unpool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+tn_tensor *nn_adaptive_pool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 tn_tensor *nn_fractional_max_pool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 tn_tensor *nn_lp_pool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 tn_tensor *nn_softmin_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
@@ -193,6 +194,27 @@ tn_tensor *nn_max_unpool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     x = CALL(TN_OP_MAX_UNPOOL2D, tn_value_tensor(x), tn_value_tensor(tn_unsqueeze(s, places, -1)),
              tn_value_ints(sizes, 2));
     return tn_squeeze_dim(s, x, -1);
+}
+
+/* Of means and of maxima, whose structs of options have the same field. */
+tn_tensor *nn_adaptive_pool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    static const uint32_t ops[2][3] = {
+        {TN_OP_ADAPTIVE_AVG_POOL1D, TN_OP_ADAPTIVE_AVG_POOL2D, TN_OP_ADAPTIVE_AVG_POOL3D},
+        {TN_OP_ADAPTIVE_MAX_POOL1D, TN_OP_ADAPTIVE_MAX_POOL2D, TN_OP_ADAPTIVE_MAX_POOL3D}};
+    const tn_adaptive_avg_pool1d_options *o = m->state;
+    const uint32_t n = nn_layer_of(m)->rank, is_max = !strncmp(m->class->name, "AdaptiveMax", 11);
+    tn_tensor *x = in.data[0];
+    int64_t sizes[3] = {0, 0, 0};
+    if (check_rank(s, m, x, n + 1, n + 2)) return NULL;
+    for (uint32_t d = 0; d < n; d++)
+        sizes[d] =
+            o->output_size.data[d] == TN_NONE ? tn_tensor_size(x, (int64_t)d - n) : o->output_size.data[d];
+    const tn_value args[] = {tn_value_tensor(x), tn_value_ints(sizes, n)};
+    tn_value out[2] = {tn_value_none(), tn_value_none()};
+    tn_scope_call(s, ops[is_max][n - 1], args, 2, out, is_max ? 2 : 1);
+    if (is_max) more[0] = tn_value_as_tensor(out[1]);
+    return tn_value_as_tensor(out[0]);
 }
 
 tn_tensor *nn_fractional_max_pool_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
@@ -427,6 +449,24 @@ static int32_t needs(tn_scope *s, const tn_module *m, tn_tensors in, int64_t cou
     return tn_scope_fail(s, TN_E_ARGUMENT, t.text);
 }
 
+/* A variance has the sizes of the input, but one may be 1, and the last one may be left out. */
+static int32_t refuse_variance(tn_scope *s, const tn_module *m, const tn_tensor *x, const tn_tensor *var)
+{
+    char of_x[96], of_var[96];
+    const int64_t rank = tn_tensor_rank(x), is_short = tn_tensor_rank(var) == rank - 1;
+    int64_t spread = is_short; /* dimensions of the input along which the variance is the same */
+    int32_t fits = is_short || tn_tensor_rank(var) == rank;
+    for (int64_t d = 0; d < rank - is_short && fits; d++) {
+        if (tn_tensor_size(var, d) == tn_tensor_size(x, d)) continue;
+        fits = tn_tensor_size(var, d) == 1;
+        spread++;
+    }
+    if (fits && spread <= 1) return TN_OK;
+    return nn_scope_fail(s, TN_E_SHAPE, "%s: var is of incorrect size: got %s for an input of %s",
+                         tn_module_class_name(m), nn_sizes(var, of_var, sizeof of_var),
+                         nn_sizes(x, of_x, sizeof of_x));
+}
+
 /* 0.5 * (log(var) + (x - target)^2 / var), with var at least eps. */
 tn_tensor *nn_gaussian_nll_loss_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
@@ -435,6 +475,7 @@ tn_tensor *nn_gaussian_nll_loss_forward(tn_scope *s, tn_module *m, tn_tensors in
     (void)more;
     if (needs(s, m, in, 3)) return NULL;
     tn_tensor *x = in.data[0], *y = in.data[1], *var = in.data[2];
+    if (refuse_variance(s, m, x, var)) return NULL;
     if (tn_tensor_rank(var) == tn_tensor_rank(x) - 1) var = tn_unsqueeze(s, var, -1);
     /* The bound gives no gradient, and takes none away. */
     tn_tensor *floor = tn_sub(s, tn_clamp(s, tn_detach(s, var), .min = TN_SCALAR(o->eps)), tn_detach(s, var));

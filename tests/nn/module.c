@@ -610,6 +610,20 @@ Test(module, an_instance_norm_without_momentum)
     EXPECT(s, tn_module_forward(s, norm, make(s, TN_INTS(2, 1), x, 0)), 0, 1 / sqrt(1 + 1e-5));
 }
 
+/* None in PyTorch. */
+Test(module, adaptive_pools_to_the_size_of_the_input)
+{
+    tn_module *avg = tn_adaptive_avg_pool2d_create(net, "avg", TN_INTS(TN_NONE, 2)),
+              *max = tn_adaptive_max_pool1d_create(net, "max", TN_INTS(TN_NONE));
+    tn_tensor *x = make(s, TN_INTS(1, 2, 4), VALUES(1, 2, 3, 4, 5, 6, 7, 8), 0);
+    EXPECT(s, tn_module_forward(s, avg, x), 1.5, 3.5, 5.5, 7.5);
+    tn_outputs y = tn_module_call(s, max, TN_TENSORS(x));
+    EXPECT(s, y.first, 1, 2, 3, 4, 5, 6, 7, 8);
+    EXPECT(s, y.more[0], 0, 1, 2, 3, 0, 1, 2, 3);
+    const char *text = tn_module_format(s, net);
+    cr_assert(strstr(text, "AdaptiveAvgPool2d(output_size=(None, 2))"), "%s", text);
+}
+
 /* Each row is a bag, as in PyTorch, whatever the option says of offsets. */
 Test(module, bags_of_equal_length_have_no_last_offset)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What layers refuse when they are built and when they run, each by a text that names layer and argument; unpooling. */
+#include <math.h>
 #include <string.h>
 #include "module_suite.h"
 
@@ -173,6 +174,20 @@ Test(refusals, recurrent_layers_name_the_input_and_the_states)
     cr_assert_not_null(tn_module_forward(s, rnn, x, filled(TN_INTS(2, 5, 4), 0)));
     cr_assert_not_null(tn_module_forward(s, gru, one, filled(TN_INTS(2, 4), 0)));
     cr_assert_not_null(tn_module_forward(s, narrow, x, filled(TN_INTS(1, 2, 2), 0), h));
+}
+
+/* What PyTorch takes and what it refuses. */
+Test(refusals, variances_of_other_sizes)
+{
+    tn_module *loss = tn_gaussian_nll_loss_create(net, "loss");
+    tn_tensor *x = filled(TN_INTS(2, 3), 1), *y = filled(TN_INTS(2, 3), 0);
+    const double want = 0.5 * (log(4) + 0.25);
+    const tn_ints good[] = {TN_INTS(2, 3), TN_INTS(2), TN_INTS(2, 1), TN_INTS(1, 3)},
+                  bad[] = {TN_INTS(1, 1), TN_INTS(1), TN_INTS(3), TN_INTS(1, 2, 3), TN_INTS(2, 2)};
+    for (int i = 0; i < 4; i++) EXPECT(s, tn_module_forward(s, loss, x, y, filled(good[i], 4)), want);
+    for (int i = 0; i < 5; i++)
+        expect_failed_with(tn_module_forward(s, loss, x, y, filled(bad[i], 4)),
+                           "GaussianNLLLoss: var is of incorrect size: got [");
 }
 
 Test(refusals, norms_of_single_elements)

@@ -227,7 +227,8 @@ TN_API tn_module *tn_lp_pool3d_create_with(tn_module *parent, const tn_lp_pool3d
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_lp_pool3d_create_with(parent, \
     &(tn_lp_pool3d_options){.options_size = sizeof(tn_lp_pool3d_options), .name = (name_), .norm_type = \
     (norm_type_), .kernel_size = __VA_ARGS__})))
-/* nn.AdaptiveMaxPool1d: Max pooling to a given size. A second output has the places of the elements. */
+/* nn.AdaptiveMaxPool1d: Max pooling to a given size. TN_NONE in its place: that of the input. A second output has
+ * the places of the elements. */
 typedef struct tn_adaptive_max_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_max_pool1d_options;
 TN_API tn_module *tn_adaptive_max_pool1d_create_with(tn_module *parent, const tn_adaptive_max_pool1d_options
@@ -236,7 +237,8 @@ TN_API tn_module *tn_adaptive_max_pool1d_create_with(tn_module *parent, const tn
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_max_pool1d_create_with(parent, \
     &(tn_adaptive_max_pool1d_options){.options_size = sizeof(tn_adaptive_max_pool1d_options), .name = (name_), \
     .output_size = __VA_ARGS__})))
-/* nn.AdaptiveMaxPool2d: Max pooling to a given size. A second output has the places of the elements. */
+/* nn.AdaptiveMaxPool2d: Max pooling to a given size. TN_NONE in its place: that of the input. A second output has
+ * the places of the elements. */
 typedef struct tn_adaptive_max_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_max_pool2d_options;
 TN_API tn_module *tn_adaptive_max_pool2d_create_with(tn_module *parent, const tn_adaptive_max_pool2d_options
@@ -245,7 +247,8 @@ TN_API tn_module *tn_adaptive_max_pool2d_create_with(tn_module *parent, const tn
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_max_pool2d_create_with(parent, \
     &(tn_adaptive_max_pool2d_options){.options_size = sizeof(tn_adaptive_max_pool2d_options), .name = (name_), \
     .output_size = __VA_ARGS__})))
-/* nn.AdaptiveMaxPool3d: Max pooling to a given size. A second output has the places of the elements. */
+/* nn.AdaptiveMaxPool3d: Max pooling to a given size. TN_NONE in its place: that of the input. A second output has
+ * the places of the elements. */
 typedef struct tn_adaptive_max_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_max_pool3d_options;
 TN_API tn_module *tn_adaptive_max_pool3d_create_with(tn_module *parent, const tn_adaptive_max_pool3d_options
@@ -254,7 +257,7 @@ TN_API tn_module *tn_adaptive_max_pool3d_create_with(tn_module *parent, const tn
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_max_pool3d_create_with(parent, \
     &(tn_adaptive_max_pool3d_options){.options_size = sizeof(tn_adaptive_max_pool3d_options), .name = (name_), \
     .output_size = __VA_ARGS__})))
-/* nn.AdaptiveAvgPool1d: Mean pooling to a given size. */
+/* nn.AdaptiveAvgPool1d: Mean pooling to a given size. TN_NONE in its place: that of the input. */
 typedef struct tn_adaptive_avg_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_avg_pool1d_options;
 TN_API tn_module *tn_adaptive_avg_pool1d_create_with(tn_module *parent, const tn_adaptive_avg_pool1d_options
@@ -263,7 +266,7 @@ TN_API tn_module *tn_adaptive_avg_pool1d_create_with(tn_module *parent, const tn
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_avg_pool1d_create_with(parent, \
     &(tn_adaptive_avg_pool1d_options){.options_size = sizeof(tn_adaptive_avg_pool1d_options), .name = (name_), \
     .output_size = __VA_ARGS__})))
-/* nn.AdaptiveAvgPool2d: Mean pooling to a given size. */
+/* nn.AdaptiveAvgPool2d: Mean pooling to a given size. TN_NONE in its place: that of the input. */
 typedef struct tn_adaptive_avg_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_avg_pool2d_options;
 TN_API tn_module *tn_adaptive_avg_pool2d_create_with(tn_module *parent, const tn_adaptive_avg_pool2d_options
@@ -272,7 +275,7 @@ TN_API tn_module *tn_adaptive_avg_pool2d_create_with(tn_module *parent, const tn
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_avg_pool2d_create_with(parent, \
     &(tn_adaptive_avg_pool2d_options){.options_size = sizeof(tn_adaptive_avg_pool2d_options), .name = (name_), \
     .output_size = __VA_ARGS__})))
-/* nn.AdaptiveAvgPool3d: Mean pooling to a given size. */
+/* nn.AdaptiveAvgPool3d: Mean pooling to a given size. TN_NONE in its place: that of the input. */
 typedef struct tn_adaptive_avg_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_avg_pool3d_options;
 TN_API tn_module *tn_adaptive_avg_pool3d_create_with(tn_module *parent, const tn_adaptive_avg_pool3d_options

@@ -204,32 +204,35 @@ inline layer lp_pool3d(const layer &parent, const std::string &name, double norm
 { tn_lp_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.norm_type = norm_type; c.kernel_size
     = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent, at, [&] { return
     tn_lp_pool3d_create_with(parent, &c); }); }
-/* nn.AdaptiveMaxPool1d: Max pooling to a given size. A second output has the places of the elements. */
+/* nn.AdaptiveMaxPool1d: Max pooling to a given size. TN_NONE in its place: that of the input. A second output has
+ * the places of the elements. */
 inline layer adaptive_max_pool1d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
     at = tn_place::here())
 { tn_adaptive_max_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
     return layer(parent, at, [&] { return tn_adaptive_max_pool1d_create_with(parent, &c); }); }
-/* nn.AdaptiveMaxPool2d: Max pooling to a given size. A second output has the places of the elements. */
+/* nn.AdaptiveMaxPool2d: Max pooling to a given size. TN_NONE in its place: that of the input. A second output has
+ * the places of the elements. */
 inline layer adaptive_max_pool2d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
     at = tn_place::here())
 { tn_adaptive_max_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
     return layer(parent, at, [&] { return tn_adaptive_max_pool2d_create_with(parent, &c); }); }
-/* nn.AdaptiveMaxPool3d: Max pooling to a given size. A second output has the places of the elements. */
+/* nn.AdaptiveMaxPool3d: Max pooling to a given size. TN_NONE in its place: that of the input. A second output has
+ * the places of the elements. */
 inline layer adaptive_max_pool3d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
     at = tn_place::here())
 { tn_adaptive_max_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
     return layer(parent, at, [&] { return tn_adaptive_max_pool3d_create_with(parent, &c); }); }
-/* nn.AdaptiveAvgPool1d: Mean pooling to a given size. */
+/* nn.AdaptiveAvgPool1d: Mean pooling to a given size. TN_NONE in its place: that of the input. */
 inline layer adaptive_avg_pool1d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
     at = tn_place::here())
 { tn_adaptive_avg_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
     return layer(parent, at, [&] { return tn_adaptive_avg_pool1d_create_with(parent, &c); }); }
-/* nn.AdaptiveAvgPool2d: Mean pooling to a given size. */
+/* nn.AdaptiveAvgPool2d: Mean pooling to a given size. TN_NONE in its place: that of the input. */
 inline layer adaptive_avg_pool2d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
     at = tn_place::here())
 { tn_adaptive_avg_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
     return layer(parent, at, [&] { return tn_adaptive_avg_pool2d_create_with(parent, &c); }); }
-/* nn.AdaptiveAvgPool3d: Mean pooling to a given size. */
+/* nn.AdaptiveAvgPool3d: Mean pooling to a given size. TN_NONE in its place: that of the input. */
 inline layer adaptive_avg_pool3d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
     at = tn_place::here())
 { tn_adaptive_avg_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
