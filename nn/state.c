@@ -216,6 +216,18 @@ const char *tn_module_load_report(const tn_module *m)
     return m && m->tree->report ? m->tree->report : "";
 }
 
+/* Of the program, or of a hook; the result of a call that failed, perhaps. */
+static void refuse_null(tn_scope *s, tn_named_tensors state)
+{
+    for (int64_t i = 0; i < state.count; i++) {
+        const tn_named_tensor *item = &state.data[i];
+        if (item->name && item->tensor) continue;
+        nn_scope_fail(s, TN_E_ARGUMENT, "module state: item %lld ('%.200s'): its %s is NULL", (long long)i,
+                      item->name ? item->name : "", item->name ? "tensor" : "name");
+        return;
+    }
+}
+
 static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
 {
     const tn_named_tensors none = {NULL, 0};
@@ -229,6 +241,7 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
         changed.list = with_hooks(s, m, LOAD, from->file ? tn_file_tensors(s, from->file) : from->list);
         changed.file = NULL;
     }
+    if (!tn_scope_failed(s) && !changed.file) refuse_null(s, changed.list);
     if (!tn_scope_failed(s)) load(s, m, state, &changed, mode);
     if (!tn_scope_failed(s)) with_hooks(s, m, LOADED, none);
     return tn_scope_close(s);
@@ -249,5 +262,6 @@ int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode)
 {
     source from = {NULL, NULL, state};
-    return m ? load_from(m, &from, mode) : nn_is_null("tn_module_load_state");
+    if (!m) return nn_is_null("tn_module_load_state");
+    return load_from(m, &from, mode);
 }

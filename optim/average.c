@@ -192,6 +192,7 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
 {
     if (!a) return optim_fail_null(NULL, "tn_average_load_state: the average");
     if (handle_refuse(NULL, &a->mark, "average")) return TN_E_DEAD_HANDLE;
+    if (optim_refuse_null(NULL, "average", state)) return TN_E_ARGUMENT;
     if (refuse_swapped(NULL, a, "tn_average_load_state")) return TN_E_STATE;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(a->ctx, &options);

@@ -277,6 +277,19 @@ static void read_all(tn_scope *s, tn_named_tensors state, const tn_optimizer *o,
     }
 }
 
+int32_t optim_refuse_null(tn_scope *s, const char *who, tn_named_tensors state)
+{
+    char text[320];
+    for (int64_t i = 0; i < state.count; i++) {
+        const tn_named_tensor *item = &state.data[i];
+        if (item->name && item->tensor) continue;
+        snprintf(text, sizeof text, "%s: item %lld of the state ('%.180s'): its %s is NULL", who,
+                 (long long)i, item->name ? item->name : "", item->name ? "tensor" : "name");
+        return tn_scope_fail(s, TN_E_ARGUMENT, text);
+    }
+    return TN_OK;
+}
+
 /* `path` is that of the file that the state comes from, or NULL. */
 static int32_t load_state(tn_optimizer *o, tn_named_tensors state, const char *path)
 {
@@ -309,6 +322,7 @@ int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state)
 {
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_load_state: it");
     if (optim_refuse_dead(NULL, o)) return TN_E_DEAD_HANDLE;
+    if (optim_refuse_null(NULL, optim_kinds[o->kind].name, state)) return TN_E_ARGUMENT;
     return load_state(o, state, NULL);
 }
 

@@ -70,6 +70,19 @@ Test(module_state, a_state_below_another_name_says_so)
     cr_assert_null(strstr(text, "missing"), "%s", text);
 }
 
+/* The result of a call that failed: a strict load must not leave the parameter as it was. */
+Test(module_state, a_tensor_that_is_null_is_refused)
+{
+    tn_linear_create(net, "fc", 1, 1, .bias = 0);
+    const tn_named_tensor items[] = {{"fc.weight", NULL}, {NULL, tn_ones(s, TN_INTS(1, 1))}};
+    for (int i = 0; i < 2; i++)
+        for (uint32_t mode = TN_STRICT; mode <= TN_LENIENT; mode++) {
+            cr_assert_eq(tn_module_load_state(net, (tn_named_tensors){&items[i], 1}, mode), TN_E_ARGUMENT);
+            expect_last_error(i ? "module state: item 0 (''): its name is NULL"
+                                : "module state: item 0 ('fc.weight'): its tensor is NULL");
+        }
+}
+
 Test(module_state, names_below_another)
 {
     tn_module *fc = tn_linear_create(net, "model.fc", 2, 2);

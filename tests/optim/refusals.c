@@ -152,6 +152,28 @@ Test(refusals, states_of_other_groups)
     tn_optimizer_destroy(two);
 }
 
+/* The result of a call that failed is not a state that lacks it. */
+Test(refusals, states_with_a_tensor_that_is_null)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(m, "p", VECTOR(s, 1, 1, 2));
+    tn_optimizer *o = tn_adam_create(m, .lr = 0.5);
+    tn_average *a = tn_average_create(m, 0);
+    const tn_named_tensor states[] = {{"p", NULL}, {NULL, VECTOR(s, 0, 3, 4)}};
+    for (int i = 0; i < 2; i++) {
+        const tn_named_tensors list = {&states[i], 1};
+        const char *what = i ? "item 0 of the state (''): its name is NULL"
+                             : "item 0 of the state ('p'): its tensor is NULL";
+        cr_assert_eq(tn_optimizer_load_state(o, list), TN_E_ARGUMENT);
+        expect_last_error(what);
+        cr_assert_eq(tn_average_load_state(a, list), TN_E_ARGUMENT);
+        expect_last_error(what);
+    }
+    tn_average_destroy(a);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
 Test(refusals, states_of_averages_and_scalers_that_are_none)
 {
     tn_module *m = tn_module_create(ctx, "m", NULL);
