@@ -302,6 +302,9 @@ static int32_t find_named(tn_scope *s, tn_module *m, tn_named_tensors with, exch
         if (!slot)
             return nn_scope_fail(s, TN_E_NOT_FOUND, "functional_call: the module has no tensor '%.512s'",
                                  with.data[i].name ? with.data[i].name : "");
+        if (!with.data[i].tensor) /* the result of a call that failed, perhaps */
+            return nn_scope_fail(s, TN_E_ARGUMENT, "functional_call: the tensor '%.512s' is NULL",
+                                 with.data[i].name);
         out[i] = (exchanged){slot, slot->tensor, with.data[i].tensor};
     }
     return tn_scope_failed(s);
