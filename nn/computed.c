@@ -36,13 +36,12 @@ int32_t nn_computed_begin(tn_scope *s, tn_module *m)
 {
     for (uint32_t i = 0; i < m->computed_count; i++) {
         nn_computed *c = &m->computed[i];
-        nn_slot *slot = nn_slot_find(m, c->name);
-        if (c->calls || !slot->tensor) c->calls++;
+        if (c->calls || !nn_slot_find(m, c->name)->tensor) c->calls++;
         if (c->calls != 1) continue; /* filled by a call around this one, or given */
         tn_tensor *t = value_of(s, m, c);
         if (!t && !tn_scope_failed(s))
             tn_scope_fail(s, TN_E_STATE, "module: a parametrization returned NULL without an error");
-        slot->tensor = tn_scope_failed(s) ? NULL : tn_retain(t);
+        nn_slot_find(m, c->name)->tensor = tn_scope_failed(s) ? NULL : tn_retain(t);
     }
     if (tn_scope_failed(s)) nn_computed_end(m);
     return tn_scope_failed(s);

@@ -467,8 +467,7 @@ tn_module *tn_module_child(const tn_module *m, const char *name)
     return NULL;
 }
 
-/* The module that has the tensor, and the tensor's own name. NULL if there is none. */
-static tn_module *owner_of(const tn_module *m, const char **name)
+tn_module *nn_owner_of(const tn_module *m, const char **name)
 {
     const char *dot = *name ? strrchr(*name, '.') : NULL;
     char path[NN_PATH_BYTES];
@@ -482,7 +481,7 @@ static tn_module *owner_of(const tn_module *m, const char **name)
 
 static nn_slot *slot_at(const tn_module *m, const char *name)
 {
-    const tn_module *owner = owner_of(m, &name);
+    const tn_module *owner = nn_owner_of(m, &name);
     return owner ? nn_slot_find(owner, name) : NULL;
 }
 
@@ -491,7 +490,7 @@ static int32_t refuse_computed(tn_module *m, const char *name)
 {
     const char *last = name;
     char path[NN_PATH_BYTES];
-    const tn_module *owner = owner_of(m, &last);
+    const tn_module *owner = nn_owner_of(m, &last);
     if (!owner || !nn_computed_find(owner, last)) return TN_OK;
     return nn_fail(m, TN_E_STATE, "module '%s': tensor '%s': it is parametrized or pruned; set its original",
                    nn_label(m, path, sizeof path), name);

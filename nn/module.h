@@ -71,6 +71,8 @@ struct tn_module {
 /* The array with room for one more item, or NULL when out of memory (the old one stays). Grows by doubling. */
 void *nn_grown(void *items, uint32_t count, uint64_t item_bytes);
 nn_slot *nn_slot_find(const tn_module *m, const char *name);
+/* The module that would have the tensor of a path, and the tensor's own name into *name. NULL: there is no such module. */
+tn_module *nn_owner_of(const tn_module *m, const char **name);
 /* A child of the program's scope, for changes of parameters. */
 static inline tn_scope *nn_without_recording(tn_scope *s)
 {

@@ -279,18 +279,10 @@ void tn_module_remove_hook(tn_module *m, uint64_t handle)
 
 /* ---- Other tensors ------------------------------------------------------------------------------------- */
 
-static nn_slot *find_by_path(tn_module *m, const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    char path[512];
-    if (!dot) return nn_slot_find(m, name);
-    snprintf(path, sizeof path, "%.*s", (int)(dot - name), name);
-    return nn_slot_find(tn_module_child(m, path), dot + 1);
-}
-
 /* A slot that has another tensor during a call. */
 typedef struct exchanged {
-    nn_slot *slot;
+    tn_module *module;
+    uint32_t slot; /* its number: the array may grow during the call */
     tn_tensor *own, *other;
 } exchanged;
 
@@ -298,14 +290,16 @@ typedef struct exchanged {
 static int32_t find_named(tn_scope *s, tn_module *m, tn_named_tensors with, exchanged *out)
 {
     for (int64_t i = 0; i < with.count; i++) {
-        nn_slot *slot = m && with.data[i].name ? find_by_path(m, with.data[i].name) : NULL;
+        const char *name = with.data[i].name;
+        tn_module *owner = nn_owner_of(m, &name);
+        const nn_slot *slot = owner ? nn_slot_find(owner, name) : NULL;
         if (!slot)
             return nn_scope_fail(s, TN_E_NOT_FOUND, "functional_call: the module has no tensor '%.512s'",
                                  with.data[i].name ? with.data[i].name : "");
         if (!with.data[i].tensor) /* the result of a call that failed, perhaps */
             return nn_scope_fail(s, TN_E_ARGUMENT, "functional_call: the tensor '%.512s' is NULL",
                                  with.data[i].name);
-        out[i] = (exchanged){slot, slot->tensor, with.data[i].tensor};
+        out[i] = (exchanged){owner, (uint32_t)(slot - owner->slots), slot->tensor, with.data[i].tensor};
     }
     return tn_scope_failed(s);
 }
@@ -321,14 +315,14 @@ static uint64_t count_slots(const tn_module *m)
 static int64_t add_shared(tn_module *m, exchanged *list, int64_t named, int64_t count)
 {
     for (uint32_t i = 0; i < m->slot_count; i++) {
-        nn_slot *slot = &m->slots[i];
+        tn_tensor *own = m->slots[i].tensor;
         const exchanged *from = NULL;
         int32_t is_named = 0;
-        for (int64_t k = 0; k < named && slot->tensor && !is_named; k++) {
-            is_named = list[k].slot == slot;
-            if (!from && list[k].own == slot->tensor) from = &list[k];
+        for (int64_t k = 0; k < named && own && !is_named; k++) {
+            is_named = list[k].module == m && list[k].slot == i;
+            if (!from && list[k].own == own) from = &list[k];
         }
-        if (from && !is_named) list[count++] = (exchanged){slot, slot->tensor, from->other};
+        if (from && !is_named) list[count++] = (exchanged){m, i, own, from->other};
     }
     for (uint32_t i = 0; i < m->child_count; i++) count = add_shared(m->children[i], list, named, count);
     return count;
@@ -341,9 +335,9 @@ tn_outputs tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors
         tn_scope_memory(s, ((uint64_t)with.count + (m ? count_slots(m) : 0) + 1) * sizeof *list);
     if (!list || find_named(s, m, with, list)) return y;
     const int64_t count = m ? add_shared(m, list, with.count, with.count) : 0;
-    for (int64_t i = 0; i < count; i++) list[i].slot->tensor = list[i].other;
+    for (int64_t i = 0; i < count; i++) list[i].module->slots[list[i].slot].tensor = list[i].other;
     y = tn_module_call(s, m, in);
-    for (int64_t i = count; i-- > 0;) list[i].slot->tensor = list[i].own;
+    for (int64_t i = count; i-- > 0;) list[i].module->slots[list[i].slot].tensor = list[i].own;
     return y;
 }
 

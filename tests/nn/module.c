@@ -655,6 +655,32 @@ Test(module, other_tensors_for_one_call)
     expect_error(s, "no tensor 'fc.other'");
 }
 
+/* A module that keeps what it computes at its first call: its list of tensors grows while another one is lent to it. */
+static tn_tensor *keep_and_scale(tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    char name[16];
+    (void)more;
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "kept%d", i);
+        if (!tn_module_tensor(m, name)) tn_module_add_buffer(m, name, tn_ones(scope, TN_INTS(1)), 0);
+    }
+    return tn_mul(scope, in.data[0], tn_module_tensor(m, "scale"));
+}
+
+Test(module, other_tensors_while_the_list_of_tensors_grows)
+{
+    static const tn_module_class keeping = {
+        .size = sizeof keeping, .name = "Keeping", .forward = keep_and_scale};
+    tn_module *m = tn_module_add(net, "keeping", &keeping);
+    tn_module_add_parameter(m, "scale", VECTOR(s, 0, 2));
+    const tn_named_tensor with = {"scale", VECTOR(s, 0, 5)};
+    tn_tensor *x = VECTOR(s, 0, 3);
+    EXPECT(s,
+           tn_detach(s, tn_module_functional_call(s, m, (tn_named_tensors){&with, 1}, TN_TENSORS(x)).first),
+           15);
+    EXPECT(s, tn_detach(s, tn_module_forward(s, m, x)), 6);
+}
+
 /* As functional_call of PyTorch with tie_weights=True, its default. */
 Test(module, other_tensors_for_parameters_that_are_shared)
 {
