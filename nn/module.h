@@ -15,7 +15,6 @@ typedef struct nn_slot {
     tn_tensor *tensor; /* one reference; NULL: absent */
     int32_t is_parameter;
     int32_t is_persistent;
-    int32_t is_extra; /* added to a finished module by pruning; not one of the layer's own */
 } nn_slot;
 
 typedef struct nn_hook {

@@ -49,12 +49,6 @@ static int32_t find(tn_module *m, const char *call, const char *name, pruned *ou
     return TN_OK;
 }
 
-static void mark_extra(tn_module *m, const char *name)
-{
-    nn_slot *slot = nn_slot_find(m, name);
-    if (slot) slot->is_extra = 1;
-}
-
 /* Makes the original and the mask, with nothing masked at first, if they are not there. */
 static int32_t begin(pruned *p)
 {
@@ -65,10 +59,8 @@ static int32_t begin(pruned *p)
     if (!s) return nn_no_scope(m);
     tn_tensor *original = tn_module_add_parameter(m, nn_pruned_name(p->name, "_orig", text), p->original);
     if (original && !tn_requires_grad(p->original)) tn_set_requires_grad(original, 0);
-    mark_extra(m, text);
     tn_module_add_buffer(m, nn_pruned_name(p->name, "_mask", text),
                          tn_ones_like(s, tn_detach(s, p->original)), 0);
-    mark_extra(m, text);
     if (nn_scope_close(m, s) || nn_computed_add(m, p->name, NULL, NULL)) return tn_module_failed(m);
     return find(m, p->call, p->name, p);
 }

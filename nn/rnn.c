@@ -115,14 +115,15 @@ static tn_tensor *zeros(tn_scope *s, const tn_tensor *x, int64_t layers, int64_t
                     .device = tn_tensor_device(x));
 }
 
-/* The weights, without those that pruning added; out of memory: an empty list. */
+/* The layer's own tensors, which stand before those of pruning and of the program; out of memory: an empty list. */
 static tn_tensors weights_of(tn_scope *s, const tn_module *m)
 {
-    tn_tensor **weights = tn_scope_memory(s, (m->slot_count + 1) * sizeof *weights);
-    int64_t n = 0;
-    for (uint32_t i = 0; weights && i < m->slot_count; i++)
-        if (!m->slots[i].is_extra) weights[n++] = m->slots[i].tensor;
-    return (tn_tensors){weights, n};
+    const tn_lstm_options *o = m->state;
+    const int64_t each = 2 + (o->bias ? 2 : 0) + (o->proj_size ? 1 : 0),
+                  n = each * o->num_layers * (o->bidirectional ? 2 : 1);
+    tn_tensor **weights = tn_scope_memory(s, (uint64_t)n * sizeof *weights);
+    for (int64_t i = 0; weights && i < n; i++) weights[i] = m->slots[i].tensor;
+    return (tn_tensors){weights, weights ? n : 0};
 }
 
 /* Of the thread: the layer that is called with packed sequences. */

@@ -610,6 +610,17 @@ Test(module, an_instance_norm_without_momentum)
     EXPECT(s, tn_module_forward(s, norm, make(s, TN_INTS(2, 1), x, 0)), 0, 1 / sqrt(1 + 1e-5));
 }
 
+/* They are not weights. */
+Test(module, a_recurrent_layer_has_buffers_of_the_program)
+{
+    tn_module *lstm = tn_lstm_create(net, "lstm", 3, 4, .num_layers = 2, .bidirectional = 1, .proj_size = 2);
+    tn_tensor *x = filled(TN_INTS(5, 1, 3), 1), *y = tn_detach(s, tn_module_forward(s, lstm, x));
+    tn_module_add_buffer(lstm, "seen", filled(TN_INTS(1), 7), 0);
+    cr_assert_eq(tn_prune_identity(lstm, "weight_hr_l1"), TN_OK);
+    cr_assert(tn_equal(s, tn_detach(s, tn_module_forward(s, lstm, x)), y));
+    expect_sound(s);
+}
+
 /* None in PyTorch. */
 Test(module, adaptive_pools_to_the_size_of_the_input)
 {
