@@ -224,6 +224,8 @@ class Tensor:
         return self.context.call("mul.Tensor" if isinstance(other, Tensor) else "mul.Scalar", self, other)
 
     def __getattr__(self, name):  # x.sum(), x.relu(): the overload without a name
+        if name.startswith("__"):  # what Python and its libraries look for: an operator would be taken for it
+            raise AttributeError(name)
         return lambda *given, **named: self.context.call(name, self, *given, **named)
 
     def __repr__(self):

@@ -38,6 +38,9 @@ for run in (lambda: c.call("full", [1], 2**70), lambda: c.call("full", [2**70], 
     assert isinstance(raised_by(run), OverflowError)
 assert c.call("full", [1], 2**63 - 1).item() == float(2**63) and c.tensor([1.0], []).item() == 1
 
+# A tensor has none of the methods that Python's libraries look for.
+assert not hasattr(x, "__array_interface__") and not hasattr(x, "__deepcopy__")
+
 # Lists of each type.
 ones = c.call("ones", [1, 1, 2, 2])
 assert c.call("upsample_nearest2d.vec", ones, None, [2, 1.5]).sum().item() == 12
