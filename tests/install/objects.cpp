@@ -229,6 +229,9 @@ static int lists(tn_context *ctx)
     for (const tensor &t : {tenon::reshape(a, {2, 1}), tenon::reshape(a, sizes), tenon::reshape(a, array), tenon::reshape(a, tn_ints{array, 2}),
                             tenon::reshape(a, tenon::zeros({2, 1}).sizes()), tenon::reshape(a, TN_INTS(-1, 1))})
         if (t.sizes() != sizes) return wrong("a list of numbers");
+    tn_zeros_args absent;
+    absent.size = tn_ints{nullptr, 3};
+    if (tensor(tn_zeros_with(s, &absent)).dim() != 0) return wrong("a list without an array");
     tn_roll_args both, one;
     auto pair_of_numbers = [](auto args) -> decltype(args.dims = {0, 1}) { return args.dims; };
     static_assert(!std::is_invocable_v<decltype(pair_of_numbers), tn_roll_args>); /* {0, 1} was a null pointer and a count */
@@ -460,6 +463,9 @@ static int vectors(tn_context *ctx)
     if (text.find("int32") == std::string::npos || text.find("float32") == std::string::npos) return wrong("elements of another type");
     if (thrown([&] { f.to(TN_FLOAT16).to_vector<int16_t>(); }, TN_E_DTYPE).empty() || thrown([&] { f.to(TN_INT64).to_vector<double>(); }, TN_E_DTYPE).empty())
         return wrong("elements of another type of the same size");
+    if ((f > 1).to_vector<bool>() != std::vector<bool>{false, true} || thrown([&] { f.to_vector<bool>(); }, TN_E_DTYPE).empty()) return wrong("bools");
+    const tensor mask = tenon::from<bool>({3}, {true, false, true});
+    if (mask.dtype() != TN_BOOL || !is(mask, {1, 0, 1})) return wrong("a tensor of bools");
     if (f.to(TN_FLOAT16).to_vector<uint16_t>() != std::vector<uint16_t>{0x3c00, 0x4000} || f.to(TN_BOOL).to_vector<uint8_t>() != std::vector<uint8_t>{1, 1})
         return wrong("bits of dtypes that C++ has no type for");
     return f.to(TN_INT64).to_vector<long long>() == std::vector<long long>{1, 2} && tenon::from<int16_t>({1}, {-3}).to_vector<int16_t>()[0] == -3
@@ -579,6 +585,9 @@ static int programs()
     if (!file || std::fputs("4\n", file) < 0 || std::fclose(file)) return wrong("a file");
     char name[] = "folder/prog", text[] = "objects.bytes", *arguments[] = {name, text, nullptr};
     if (tenon::run(2, arguments, program) != 0) return wrong("a program");
+    if (tenon::run(1, arguments, [](const tenon::program &p) { return p.arguments.empty() ? 3 : 0; }) != 3) return wrong("the status of a program");
+    auto unseen = [](const tenon::program &) { tn_add(tenon::scope::current(), nullptr, nullptr); };
+    if (tenon::run(1, arguments, unseen) != 1) return wrong("a program whose last C call fails");
     return tenon::run(1, arguments, program) == 1 ? 0 : wrong("a program that fails");
 }
 

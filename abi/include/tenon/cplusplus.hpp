@@ -76,7 +76,7 @@ template <class List, class Item> struct tn_list {
     int64_t count;
     Item copied[TN_LIST_ITEMS]; /* the list, if `borrowed` is NULL */
     tn_list() : borrowed(nullptr), count(0), copied() {}
-    tn_list(const List &list) : borrowed(list.data), count(list.count), copied() {}
+    tn_list(const List &list) : borrowed(list.data), count(list.data ? list.count : 0), copied() {}
     /* A template, so that the first of {0, 1} does not become a pointer: such a list is TN_INTS(0, 1). */
     template <class T> tn_list(T *items, int64_t n) : borrowed(items), count(n), copied() {}
     template <size_t N> tn_list(const tn_items<List, Item, N> &x) : borrowed(nullptr), count(static_cast<int64_t>(N)), copied()

@@ -490,21 +490,18 @@ public:
             return detail::narrowed<T>(detail::result_of(at, [&](tn_scope *s) { return (tn_item_double)(s, t_); }), at);
         }
     }
-    /* All elements, row-major. T is the type of the dtype. Of a dtype that C++ has no type for (bool, float16, complex64) it is
-     * an unsigned integer or a class of the same size. Others throw: to(dtype) converts. */
+    /* All elements, row-major. T is the type of the dtype. Of a dtype that C++ has no type for (float16, complex64), and of bool, it
+     * may be an unsigned integer or a class of the same size. Others throw: to(dtype) converts. */
     template <class T> std::vector<T> to_vector(tn_place at = tn_place::here()) const
     {
-        constexpr tn_dtype own = detail::dtype_of<T>();
-        if (t_ && (detail::is_of_cplusplus(dtype()) ? own != dtype() : own && !std::is_unsigned_v<T>)) {
-            throw error(TN_E_DTYPE, std::string("tenon::tensor::to_vector: elements of ") + (own ? tn_dtype_name(own) : "a class") +
-                                        " were wanted of a tensor of " + tn_dtype_name(dtype()), at);
+        if constexpr (std::is_same_v<T, bool>) {
+            if (t_ && dtype() != TN_BOOL) refuse_elements("bool", at);
+            const std::vector<uint8_t> bytes = to_vector<uint8_t>(at);
+            return std::vector<bool>(bytes.begin(), bytes.end());
+        } else {
+            return elements<T>(at);
         }
-        std::vector<T> out(static_cast<size_t>(numel()));
-        if (detail::placed(at, [&](tn_scope *s) { return (tn_to_host)(s, t_, out.data(), out.size() * sizeof(T)); }))
-            detail::fail(scope::current());
-        return out;
     }
-
     tensor to(tn_dtype dtype, tn_place at = tn_place::here()) const { return tn_to(scope::current(at), t_, dtype, {}, at); }
     tensor to_device(tn_device device, tn_place at = tn_place::here()) const { return tn_to_device(scope::current(at), t_, device, dtype(), {}, at); }
     tensor detach(tn_place at = tn_place::here()) const
@@ -538,6 +535,20 @@ public:
     tensor operator[](const subscript &i) const { return tn_select(scope::current(i.place), t_, 0, i.index, i.place); }
 
 private:
+    [[noreturn]] void refuse_elements(const std::string &of, tn_place at) const
+    {
+        throw error(TN_E_DTYPE, "tenon::tensor::to_vector: elements of " + of + " were wanted of a tensor of " + tn_dtype_name(dtype()), at);
+    }
+    template <class T> std::vector<T> elements(tn_place at) const
+    {
+        constexpr tn_dtype own = detail::dtype_of<T>();
+        if (t_ && (detail::is_of_cplusplus(dtype()) ? own != dtype() : own && !std::is_unsigned_v<T>))
+            refuse_elements(own ? tn_dtype_name(own) : "a class", at);
+        std::vector<T> out(static_cast<size_t>(numel()));
+        if (detail::placed(at, [&](tn_scope *s) { return (tn_to_host)(s, t_, out.data(), out.size() * sizeof(T)); }))
+            detail::fail(scope::current());
+        return out;
+    }
     tn_tensor *t_ = nullptr;
 };
 
@@ -546,15 +557,21 @@ using tensors = std::vector<tensor>;
 /* A tensor of these sizes on the CPU with a copy of the values: from<float>({2, 2}, {1, 2, 3, 4}). */
 template <class T> tensor from(const std::vector<int64_t> &sizes, const std::vector<T> &values, tn_place at = tn_place::here())
 {
-    constexpr tn_dtype dtype = detail::dtype_of<T>();
-    static_assert(dtype != 0, "a tensor of float, double or integers; for others see tn_from_data");
+    constexpr tn_dtype dtype = std::is_same_v<T, bool> ? TN_BOOL : detail::dtype_of<T>();
+    static_assert(dtype != 0, "a tensor of float, double, integers or bool; for others see tn_from_data");
     int64_t n = 1;
     for (int64_t size : sizes) n *= size;
     if (n != static_cast<int64_t>(values.size()))
         throw error(TN_E_SHAPE, "tenon::from: " + std::to_string(values.size()) + " values for sizes of " + std::to_string(n), at);
-    return detail::placed(at, [&](tn_scope *s) {
-        return (tn_from_data)(s, dtype, tn_ints{sizes.data(), static_cast<int64_t>(sizes.size())}, values.data(), TN_CPU);
-    });
+    auto made = [&](const void *data) {
+        return detail::placed(at, [&](tn_scope *s) {
+            return (tn_from_data)(s, dtype, tn_ints{sizes.data(), static_cast<int64_t>(sizes.size())}, data, TN_CPU);
+        });
+    };
+    if constexpr (std::is_same_v<T, bool>)
+        return made(std::vector<uint8_t>(values.begin(), values.end()).data());
+    else
+        return made(values.data());
 }
 
 namespace detail {
@@ -852,7 +869,8 @@ struct program {
 
 /*
  * The body of main: int main(int argc, char **argv) { return tenon::run(argc, argv, body); }. `body` gets a program, in a scope
- * whose default device is the program's. An exception ends it with "PROGRAM: MESSAGE" on standard error and 1.
+ * whose default device is the program's. A number that it returns is the status of the program. An exception ends it with
+ * "PROGRAM: MESSAGE" on standard error and 1, and so does the error of a C call that is in the scope at the end.
  */
 template <class F> int run(int argc, char **argv, F body)
 {
@@ -864,8 +882,13 @@ template <class F> int run(int argc, char **argv, F body)
         options.size = sizeof options;
         options.device = p.device;
         scope s(p.ctx, &options);
-        body(p);
-        return 0;
+        int status = 0;
+        if constexpr (std::is_convertible_v<std::invoke_result_t<F &, program &>, int>)
+            status = static_cast<int>(body(p));
+        else
+            body(p);
+        if (tn_scope_failed(s)) detail::fail(s);
+        return status;
     } catch (const std::exception &e) {
         std::fprintf(stderr, "%s: %s\n", path.substr(path.rfind('/') + 1).c_str(), e.what());
         return 1;

@@ -166,6 +166,7 @@ public:
      */
     template <class F> hook register_forward_pre_hook(F f, tn_place at = tn_place::here()) const
     {
+        static_assert(std::is_void_v<std::invoke_result_t<F &, tensors &>>, "the hook exchanges inputs in its list, and returns nothing");
         tn_module_hook h{};
         h.before = [](void *user, tn_scope *s, tn_module *, tn_tensor **in, uint32_t count) {
             exchange(s, in, count, [&](tensors &all) { (*static_cast<F *>(user))(all); });
@@ -191,6 +192,8 @@ public:
      * exchange. Absent: an input without one. */
     template <class F> hook register_full_backward_hook(F f, tn_place at = tn_place::here()) const
     {
+        static_assert(std::is_void_v<std::invoke_result_t<F &, const tensor &, tensors &>>,
+                      "the hook exchanges gradients in its list, and returns nothing");
         tn_module_hook h{};
         h.backward = [](void *user, tn_scope *s, tn_module *, tn_tensor *grad_out, tn_tensor **grad_in, uint32_t count) {
             exchange(s, grad_in, count, [&](tensors &all) {
