@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tenon.hpp and train.hpp: objects, operators, exceptions, modules as classes, options. Values are worked out by hand. */
+#pragma GCC diagnostic error "-Wformat-security" /* also for the headers */
 #include <array>
 #include <cmath>
 #include <complex>
@@ -600,6 +601,8 @@ int main()
     if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
     tenon::progress p("", 1);
     p.start_at(1);
+    p.show("100 %%");
+    p.show("%d", 7);
     std::puts("well");
     return 0;
 }

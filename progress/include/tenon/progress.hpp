@@ -3,6 +3,8 @@
 #ifndef TENON_PROGRESS_HPP
 #define TENON_PROGRESS_HPP
 
+#include <cstdarg>
+#include <cstdio>
 #include <tenon/progress.h>
 #include <utility>
 
@@ -27,8 +29,16 @@ public:
     void start_at(int64_t steps) { tn_progress_start_at(p_, steps); }
     /* One step is done. True if it is time for a line. */
     bool step() { return tn_progress_step(p_) != 0; }
-    /* Format and values as in printf. */
-    template <class... T> void show(const char *format, T... values) { tn_progress_show(p_, format, values...); }
+    /* Format and values as in printf; compilers check them. Text behind 1023 bytes is cut. */
+    __attribute__((format(printf, 2, 3))) void show(const char *format, ...)
+    {
+        char text[1024];
+        va_list values;
+        va_start(values, format);
+        std::vsnprintf(text, sizeof text, format, values);
+        va_end(values);
+        tn_progress_show(p_, "%s", text);
+    }
 
 private:
     tn_progress *p_;
