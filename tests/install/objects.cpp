@@ -230,6 +230,13 @@ static int lists(tn_context *ctx)
     for (const tensor &t : {tenon::reshape(a, {2, 1}), tenon::reshape(a, sizes), tenon::reshape(a, array), tenon::reshape(a, tn_ints{array, 2}),
                             tenon::reshape(a, tenon::zeros({2, 1}).sizes()), tenon::reshape(a, TN_INTS(-1, 1))})
         if (t.sizes() != sizes) return wrong("a list of numbers");
+    struct holder { /* as a temporary object it would end with the call of a function that takes it by value */
+        tensor held;
+        explicit holder(const tensor &t) : held(t) {}
+        holder(const holder &) = delete;
+        operator tn_tensor *() const { return held; }
+    };
+    if (!is(tensor(tn_stack(s, TN_TENSORS(holder(a * 1), holder(b * 1)), o)), {1, 3, 2, 4})) return wrong("a list of temporary objects");
     tn_zeros_args absent;
     absent.size = tn_ints{nullptr, 3};
     if (tensor(tn_zeros_with(s, &absent)).dim() != 0) return wrong("a list without an array");

@@ -55,6 +55,11 @@ template <class List, class Item, class... T> constexpr tn_items<List, Item, siz
 {
     return {{static_cast<Item>(x)...}};
 }
+/* By reference: an object of C++ that is a temporary one holds its tensor to the end of the full expression. */
+template <class... T> constexpr tn_items<tn_tensors, tn_tensor *, sizeof...(T)> tn_tensors_of(const T &...x)
+{
+    return {{static_cast<tn_tensor *>(x)...}};
+}
 static inline tn_ints tn_no_ints()
 {
     static const int64_t nothing[1] = {0};
@@ -64,7 +69,7 @@ static inline tn_ints tn_no_ints()
 #define TN_NO_INTS      tn_no_ints()
 #define TN_FLOATS(...)  tn_items_of<tn_floats, double>(__VA_ARGS__)
 #define TN_BOOLS(...)   tn_items_of<tn_bools, uint8_t>(__VA_ARGS__)
-#define TN_TENSORS(...) tn_items_of<tn_tensors, tn_tensor *>(__VA_ARGS__)
+#define TN_TENSORS(...) tn_tensors_of(__VA_ARGS__)
 
 /*
  * A list as a member of the options of a call. It copies what TN_INTS and the like made, so that

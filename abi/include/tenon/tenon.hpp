@@ -417,6 +417,13 @@ private:
 class operand;
 class scalar_operand;
 
+/* What a function returns ends with its object: clang warns of tn_tensor *y = tenon::relu(x); */
+#ifdef __clang__
+#define TN_LIFETIME_BOUND [[clang::lifetimebound]]
+#else
+#define TN_LIFETIME_BOUND
+#endif
+
 /* One reference to a tensor; copies share it. */
 class tensor {
 public:
@@ -449,9 +456,10 @@ public:
     /* Of what a call returns: x[i] = y writes the elements of y into x, as copy_ does, and x[i] = 2 a number, as fill_ does. */
     tensor operator=(const operand &other) &&;
     tensor operator=(const scalar_operand &other) &&;
-    tn_tensor *get() const noexcept { return t_; }
+    /* The pointer is good while an object of the tensor is there: for the arguments of a C call, not for a variable. */
+    tn_tensor *get() const noexcept TN_LIFETIME_BOUND { return t_; }
     /* A template, so that the operators of C++ for pointers do not apply to two tensors, or to a tensor and a number. */
-    template <class T, detail::pointer<T *> = 0> operator T *() const noexcept { return t_; }
+    template <class T, detail::pointer<T *> = 0> operator T *() const noexcept TN_LIFETIME_BOUND { return t_; }
     /* A tensor cannot be a condition or an operand of !, && and ||: && of tensors would always compute both sides.
      * Bools are x.defined(), x.item<bool>() and equal(x, y); logical_not, logical_and, logical_or are elementwise. */
     explicit operator bool() const = delete;

@@ -32,10 +32,10 @@ public:
     /* Format and values as in printf; compilers check them. Text behind 1023 bytes is cut. */
     __attribute__((format(printf, 2, 3))) void show(const char *format, ...)
     {
-        char text[1024];
+        char text[1024] = "";
         va_list values;
         va_start(values, format);
-        std::vsnprintf(text, sizeof text, format, values);
+        if (format) std::vsnprintf(text, sizeof text, format, values);
         va_end(values);
         tn_progress_show(p_, "%s", text);
     }
