@@ -166,3 +166,10 @@ int gate_open_later(gate *g, pthread_t *out_thread)
 {
     return pthread_create(out_thread, NULL, open_later, g);
 }
+
+int desk_open_later(desk *d, pthread_t *out_thread)
+{
+    if (!gate_open_later(&d->g, out_thread)) return 1;
+    check_skip(d->out, "no thread");
+    return 0;
+}

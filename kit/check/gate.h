@@ -54,5 +54,7 @@ int desk_ok(desk *d, int32_t status, const char *what);
 int desk_query(desk *d, void *stream);
 /* Closes the gate in d->stream. 0: the case has ended: the device works synchronously, or something failed. */
 int desk_hold(desk *d);
+/* Opens it later, in a thread to be joined. 0: the case is skipped, as there is no thread. */
+int desk_open_later(desk *d, pthread_t *out_thread);
 
 #endif

@@ -366,10 +366,7 @@ static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
     pthread_t thread;
     memset(host, AFTER, d->bytes);
     if (!desk_hold(d) || !desk_ok(d, copy_on_device(d, y, x), "copy.device_to_device")) return;
-    if (gate_open_later(&d->g, &thread)) {
-        check_skip(d->out, "no thread");
-        return;
-    }
+    if (!desk_open_later(d, &thread)) return;
     int32_t status = c->host_to_device(d->h.self, d->device, x, 0, host, NULL, d->bytes, d->stream);
     pthread_join(thread, NULL);
     if (!desk_ok(d, status, "copy.host_to_device")) return;
@@ -385,10 +382,7 @@ static void look_at_download(desk *d, void *x, void *y, uint8_t *host)
     pthread_t thread;
     memset(host, BEFORE, d->bytes);
     if (!desk_hold(d) || !desk_ok(d, set_by_fill(d, x, y), "memory.fill")) return;
-    if (gate_open_later(&d->g, &thread)) {
-        check_skip(d->out, "no thread");
-        return;
-    }
+    if (!desk_open_later(d, &thread)) return;
     int32_t status = c->device_to_host(d->h.self, d->device, host, NULL, x, 0, d->bytes, d->stream);
     pthread_join(thread, NULL);
     if (!desk_ok(d, status, "copy.device_to_host")) return;
@@ -482,10 +476,7 @@ static void expect_wait(desk *d, int32_t (*wait)(desk *d), const char *what)
         (d->event &&
          !desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record")))
         return;
-    if (gate_open_later(&d->g, &thread)) {
-        check_skip(d->out, "no thread");
-        return;
-    }
+    if (!desk_open_later(d, &thread)) return;
     int32_t status = wait(d);
     int passed = gate_read(&d->g, &d->g.passed);
     pthread_join(thread, NULL);

@@ -740,10 +740,6 @@ static void halve(void *user, tn_scope *scope, tn_module *m, tn_tensor *grad_out
 
 static tn_tensor *fail_after(void *user, tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor *out)
 {
-    (void)user;
-    (void)m;
-    (void)in;
-    (void)out;
     tn_scope_fail(scope, TN_E_ARGUMENT, "out of luck");
     return NULL;
 }
