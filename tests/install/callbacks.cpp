@@ -86,6 +86,7 @@ static int derivatives(tn_context *ctx)
     auto square = [](const tenon::tensors &in) { return in[0] * in[0]; };
     if (!is(tenon::jacobian(square, {x})[0], {4, 0, 0, 6})) return wrong("a Jacobian");
     if (!is(tenon::vjp(square, {x}, {v})[0], {20, 42}) || !is(tenon::jvp(square, {x}, {v})[0], {20, 42})) return wrong("a product");
+    if (thrown([&] { tenon::jacobian(square, {}); }).find("argument 'inputs' has 0 tensors") == std::string::npos) return wrong("a Jacobian of nothing");
     auto cubes = [](const tenon::tensors &in) { return tenon::sum(in[0] * in[0] * in[0]); };
     return is(tenon::hessian(cubes, {x})[0], {12, 0, 0, 18}) ? 0 : wrong("a Hessian");
 }

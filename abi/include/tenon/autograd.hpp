@@ -178,9 +178,9 @@ template <class Call> tensors results_of(size_t count, tn_place at, Call call)
 {
     tn_scope *s = scope::current(at);
     if (tn_scope_failed(s)) fail(s);
-    std::vector<tn_tensor *> out(count);
+    std::vector<tn_tensor *> out(count + 1); /* never NULL */
     if (placed(at, [&](tn_scope *) { return call(s, out.data()); })) fail(s);
-    return tensors(out.begin(), out.end());
+    return tensors(out.data(), out.data() + count);
 }
 template <class Call> tensors derivative(size_t count, uint32_t n_outs, bool create_graph, tn_place at, Call call)
 {
