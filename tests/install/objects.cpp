@@ -328,19 +328,6 @@ static int modules(tn_context *ctx)
     }
     if (!(last < first / 4)) return wrong("it learns");
 
-    struct gaps : nn::module {
-        using module::module;
-        tenon::tensors forward(const tenon::tensors &in) override { return {in[0], tensor(), in[0] * 2, tensor()}; }
-    };
-    const tenon::tensors some = gaps(ctx).call(x);
-    if (some.size() != 3 || some[1].defined() || !tenon::equal(some[2], x * 2)) return wrong("an output that is absent");
-    for (const nn::layer &l : {nn::layer(), nn::layer(model)}) {
-        if (!l) continue;
-        tn_add(s, nullptr, nullptr);
-        if (thrown([&] { text << l; }).empty() || !text.good()) return wrong("printing a module after an error");
-    }
-    if (thrown([&] { text << nn::layer(); }).empty() || !text.good()) return wrong("printing no module");
-
     model.first.fails = true;
     std::string why = thrown([&] {
         tenon::scope inner;
@@ -365,6 +352,24 @@ static int modules(tn_context *ctx)
         return wrong("a module whose object is gone");
     if (thrown([&] { nn::linear(model, "bad", 0, -1); }).empty()) return wrong("bad options of a layer");
     return 0;
+}
+
+/* An output that is absent has its place in the list; a module that cannot be printed leaves the stream as it was. */
+static int absent(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    struct gaps : nn::module {
+        using module::module;
+        tenon::tensors forward(const tenon::tensors &in) override { return {in[0], tensor(), in[0] * 2, tensor()}; }
+    };
+    gaps model(ctx);
+    std::ostringstream text;
+    const tensor x = tenon::ones({2});
+    const tenon::tensors some = model.call(x);
+    if (some.size() != 3 || some[1].defined() || !tenon::equal(some[2], x * 2)) return wrong("an output that is absent");
+    tn_add(s, nullptr, nullptr);
+    if (thrown([&] { text << model; }).empty() || !text.good()) return wrong("printing a module after an error");
+    return thrown([&] { text << nn::layer(); }).empty() || !text.good() ? wrong("printing no module") : 0;
 }
 
 /* The errors of methods and operators begin with this file and the line of the call. */
@@ -605,7 +610,7 @@ int main()
     ctx.manual_seed(1);
     if (ctx.name(ctx.choose("cpu")) != "cpu" || thrown([&] { ctx.choose("nosuch"); }).find("nosuch") == std::string::npos) return wrong("devices");
     if (arithmetic(ctx) || comparisons(ctx) || integer_operators(ctx) || writes(ctx) || items(ctx) || no_pointers(ctx)) return 1;
-    if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
+    if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || absent(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
     tenon::progress p("", 1);
     p.start_at(1);
     p.show("100 %%");
