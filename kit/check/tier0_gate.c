@@ -359,18 +359,27 @@ static void order_peer(desk *d)
         check_skip(d->out, "the plugin has no copy.peer: copies go through the host");
 }
 
-/* A copy from the host may wait for its stream. What is queued in front of it reads what was there before. */
-static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
+/* A copy from the host or to it while the gate is closed, which opens meanwhile. 0: the case has ended. */
+static int copy_with_host(desk *d, int is_upload, void *x, uint8_t *host)
 {
     const tn_copy_interface *c = d->h.copy;
     pthread_t thread;
+    if (!desk_open_later(d, &thread)) return 0;
+    int32_t status = is_upload
+                         ? c->host_to_device(d->h.self, d->device, x, 0, host, NULL, d->bytes, d->stream)
+                         : c->device_to_host(d->h.self, d->device, host, NULL, x, 0, d->bytes, d->stream);
+    pthread_join(thread, NULL);
+    if (!desk_ok(d, status, is_upload ? "copy.host_to_device" : "copy.device_to_host")) return 0;
+    finish(d);
+    return 1;
+}
+
+/* A copy from the host may wait for its stream. What is queued in front of it reads what was there before. */
+static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
+{
     memset(host, AFTER, d->bytes);
     if (!desk_hold(d) || !desk_ok(d, copy_on_device(d, y, x), "copy.device_to_device")) return;
-    if (!desk_open_later(d, &thread)) return;
-    int32_t status = c->host_to_device(d->h.self, d->device, x, 0, host, NULL, d->bytes, d->stream);
-    pthread_join(thread, NULL);
-    if (!desk_ok(d, status, "copy.host_to_device")) return;
-    finish(d);
+    if (!copy_with_host(d, 1, x, host)) return;
     other_reads(d, y, BEFORE, "what a copy in front of copy.host_to_device has read");
     other_reads(d, x, AFTER, "copy.host_to_device");
 }
@@ -378,15 +387,9 @@ static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
 /* A copy to the host may wait, too. It reads what is queued in front of it. */
 static void look_at_download(desk *d, void *x, void *y, uint8_t *host)
 {
-    const tn_copy_interface *c = d->h.copy;
-    pthread_t thread;
     memset(host, BEFORE, d->bytes);
     if (!desk_hold(d) || !desk_ok(d, set_by_fill(d, x, y), "memory.fill")) return;
-    if (!desk_open_later(d, &thread)) return;
-    int32_t status = c->device_to_host(d->h.self, d->device, host, NULL, x, 0, d->bytes, d->stream);
-    pthread_join(thread, NULL);
-    if (!desk_ok(d, status, "copy.device_to_host")) return;
-    finish(d);
+    if (!copy_with_host(d, 0, x, host)) return;
     check_that(
         d->out, host[0] == AFTER && host[d->bytes - 1] == AFTER,
         "copy.device_to_host behind memory.fill: the first and the last byte are %d and %d, expected %d",

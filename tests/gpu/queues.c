@@ -434,14 +434,14 @@ static void run_pointwise(const char *schema, tn_dtype dtype, int32_t is_immedia
     const tn_operand of_memory = {.size = sizeof(tn_operand), .dtype = dtype, .strides = &stride};
     tn_operand operands[] = {of_memory, of_memory, of_memory};
     const tn_nest nest = {.size = sizeof nest,
-                          .rank = 1,
-                          .kept = 1,
-                          .n_outputs = 1,
-                          .n_operands = 3,
-                          .operand_bytes = sizeof(tn_operand),
                           .numel = numel,
                           .sizes = &numel,
-                          .operands = operands};
+                          .rank = 1,
+                          .kept = 1,
+                          .operands = operands,
+                          .operand_bytes = sizeof *operands,
+                          .n_operands = 3,
+                          .n_outputs = 1};
     tn_call call = call_of(schema);
     uint32_t i = 0;
     while (i < n && strncmp(rows[i].schema, schema, strlen(schema)) != 0) i++;
