@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tensors.h"
 
 #define MOST_DEVICES 64
 
@@ -293,20 +294,13 @@ static void load_generators(tn_scope *s, const tn_checkpoint_parts *p, tn_named_
     }
 }
 
-static int32_t has_sizes(const tn_tensor *a, const tn_tensor *b)
-{
-    const int64_t rank = tn_tensor_rank(a);
-    return rank == tn_tensor_rank(b) &&
-           (!rank || !memcmp(tn_tensor_sizes(a), tn_tensor_sizes(b), (size_t)rank * sizeof(int64_t)));
-}
-
 static void load_more(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tensors state)
 {
     for (int64_t i = 0; i < p->more.count && !tn_scope_failed(s); i++) {
         tn_tensor *t = find(state, p->more.data[i].name), *to = p->more.data[i].tensor;
         if (!t)
             fail(s, TN_E_NOT_FOUND, p->path, "it has no more.", p->more.data[i].name);
-        else if (!has_sizes(t, to))
+        else if (!same_sizes(t, to))
             fail(s, TN_E_SHAPE, p->path, "other sizes than the tensor of the call has more.",
                  p->more.data[i].name);
         else

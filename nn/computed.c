@@ -4,6 +4,7 @@
  * that lists of tensors have the originals alone.
  */
 #include "computed.h"
+#include "tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static tn_tensor *only_original(const tn_module *m, const nn_computed *c)
 
 static int32_t is_like(const tn_tensor *a, const tn_tensor *b)
 {
-    return nn_same_sizes(a, b) && tn_tensor_dtype(a) == tn_tensor_dtype(b);
+    return same_sizes(a, b) && tn_tensor_dtype(a) == tn_tensor_dtype(b);
 }
 
 int32_t nn_computed_remove(tn_module *m, nn_computed *c, int32_t keeps_value)
@@ -222,7 +223,7 @@ static void try_chained(tn_scope *s, tn_module *m, const nn_computed *c, tn_modu
     tn_tensor *y = value && !out[1] ? how->forward(s, number, TN_TENSORS(value)) : NULL;
     if (out[1])
         tn_scope_fail(s, TN_E_ARGUMENT, "it has several originals, so that it can only be the first one");
-    else if (y && (!nn_same_sizes(y, value) || tn_tensor_dtype(y) != tn_tensor_dtype(value)))
+    else if (y && (!same_sizes(y, value) || tn_tensor_dtype(y) != tn_tensor_dtype(value)))
         tn_scope_fail(s, TN_E_SHAPE,
                       "it changes the sizes or the dtype, so that it can only be the first one");
     else if (!y && !tn_scope_failed(s))

@@ -2,6 +2,7 @@
 /* The tree of modules: building and asking; module_tree.c does what concerns all of a tree. */
 #include "computed.h"
 #include "number_text.h"
+#include "tensors.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -513,7 +514,7 @@ int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
         return nn_fail(m, TN_E_ARGUMENT,
                        "module '%s': tensor '%s': got NULL; tn_module_set_absent removes a tensor", path,
                        name);
-    if (slot->tensor && !nn_same_sizes(slot->tensor, t))
+    if (slot->tensor && !same_sizes(slot->tensor, t))
         return nn_fail(m, TN_E_SHAPE,
                        "module '%s': tensor '%s': got sizes %s, the present one has %s "
                        "(tn_module_set_absent first, to change them)",

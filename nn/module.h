@@ -112,7 +112,6 @@ void nn_print(nn_text *t, const char *format, ...) __attribute__((format(printf,
 const char *nn_path(const tn_module *m, char *path, uint64_t bytes);
 /* The same, but the root's own name for the root: what errors say. */
 const char *nn_label(const tn_module *m, char *path, uint64_t bytes);
-int32_t nn_same_sizes(const tn_tensor *a, const tn_tensor *b);
 /* "[2, 3]" into `text`, cut to `bytes`; returns text. */
 const char *nn_sizes(const tn_tensor *t, char *text, uint64_t bytes);
 /* Fails the scope; returns its status. */

@@ -2,6 +2,7 @@
 /* Pruning as in torch.nn.utils.prune: a parameter becomes NAME_orig times NAME_mask. */
 #include "computed.h"
 #include "number_text.h"
+#include "tensors.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -173,7 +174,7 @@ int32_t tn_prune_custom(tn_module *m, const char *parameter, tn_tensor *mask)
     int32_t status = find(m, "tn_prune_custom", parameter, &p);
     if (status) return status;
     if (!mask) return refuse(&p, TN_E_ARGUMENT, "argument 'mask': it is NULL");
-    if (!nn_same_sizes(p.original, mask))
+    if (!same_sizes(p.original, mask))
         return refuse(&p, TN_E_SHAPE, "argument 'mask': its sizes are not those of '%s'", parameter);
     status = begin(&p);
     if (status) return status;

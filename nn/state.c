@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of modules: names and tensors, to files and back. */
 #include "module.h"
+#include "tensors.h"
 
 #include <tenon/files.h>
 
@@ -114,12 +115,6 @@ static tn_tensor *value_of(tn_scope *s, const source *from, int64_t i, tn_device
     return tn_file_get(s, from->file, name_of(from, i), device);
 }
 
-int32_t nn_same_sizes(const tn_tensor *a, const tn_tensor *b)
-{
-    int64_t rank = tn_tensor_rank(a);
-    return rank == tn_tensor_rank(b) && !memcmp(tn_tensor_sizes(a), tn_tensor_sizes(b), (size_t)rank * 8);
-}
-
 static void print_sizes(nn_text *t, const tn_tensor *a)
 {
     nn_print(t, "[");
@@ -184,7 +179,7 @@ static void load(tn_scope *s, tn_module *m, tn_named_tensors state, const source
         int64_t at = find_name(from, state.data[i].name);
         values[i] = at < 0 ? NULL : value_of(s, from, at, tn_tensor_device(state.data[i].tensor));
         fits += values[i] != NULL;
-        if (!values[i] || nn_same_sizes(values[i], state.data[i].tensor)) continue;
+        if (!values[i] || same_sizes(values[i], state.data[i].tensor)) continue;
         nn_print(&wrong, "%s'%s' has sizes ", wrong.bytes ? "; " : "", state.data[i].name);
         print_sizes(&wrong, values[i]);
         nn_print(&wrong, ", the module's ");
@@ -216,18 +211,6 @@ const char *tn_module_load_report(const tn_module *m)
     return m && m->tree->report ? m->tree->report : "";
 }
 
-/* Of the program, or of a hook; the result of a call that failed, perhaps. */
-static void refuse_null(tn_scope *s, tn_named_tensors state)
-{
-    for (int64_t i = 0; i < state.count; i++) {
-        const tn_named_tensor *item = &state.data[i];
-        if (item->name && item->tensor) continue;
-        nn_scope_fail(s, TN_E_ARGUMENT, "module state: item %lld ('%.200s'): its %s is NULL", (long long)i,
-                      item->name ? item->name : "", item->name ? "tensor" : "name");
-        return;
-    }
-}
-
 static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
 {
     const tn_named_tensors none = {NULL, 0};
@@ -241,7 +224,7 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
         changed.list = with_hooks(s, m, LOAD, from->file ? tn_file_tensors(s, from->file) : from->list);
         changed.file = NULL;
     }
-    if (!tn_scope_failed(s) && !changed.file) refuse_null(s, changed.list);
+    if (!tn_scope_failed(s) && !changed.file) refuse_null_items(s, "module", changed.list);
     if (!tn_scope_failed(s)) load(s, m, state, &changed, mode);
     if (!tn_scope_failed(s)) with_hooks(s, m, LOADED, none);
     return tn_scope_close(s);

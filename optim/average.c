@@ -6,6 +6,7 @@
 #include <string.h>
 #include "number_text.h"
 #include "optimizer.h"
+#include "tensors.h"
 
 struct tn_average {
     tn_context *ctx;
@@ -86,7 +87,7 @@ static void follow_module(tn_scope *s, tn_average *a)
                       "average: the module has another number of parameters than when it began");
     for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++) {
         tn_tensor *value = optim_find(a->module, &a->names[i]);
-        if (!value || !optim_has_sizes(value, a->means[i])) {
+        if (!value || !same_sizes(value, a->means[i])) {
             char text[256];
             snprintf(text, sizeof text, "average: %s '%.180s'%s",
                      value ? "parameter" : "the module has no parameter", a->names[i],
@@ -192,7 +193,7 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
 {
     if (!a) return optim_fail_null(NULL, "tn_average_load_state: the average");
     if (handle_refuse(NULL, &a->mark, "average")) return TN_E_DEAD_HANDLE;
-    if (optim_refuse_null(NULL, "average", state)) return TN_E_ARGUMENT;
+    if (refuse_null_items(NULL, "average", state)) return TN_E_ARGUMENT;
     if (refuse_swapped(NULL, a, "tn_average_load_state")) return TN_E_STATE;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(a->ctx, &options);
@@ -201,7 +202,7 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
     tn_named_tensors mine = tn_average_tensors(s, a);
     for (int64_t i = 0; i < mine.count && !tn_scope_failed(s); i++) {
         tn_tensor *t = find(s, state, mine.data[i].name), *own = mine.data[i].tensor;
-        if (t && !optim_has_sizes(t, own)) {
+        if (t && !same_sizes(t, own)) {
             char text[256];
             snprintf(text, sizeof text, "average: '%.180s' of the state has other sizes than the parameter",
                      mine.data[i].name);

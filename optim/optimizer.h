@@ -69,9 +69,6 @@ tn_tensor *optim_find(const tn_module *m, char **name);
 int32_t optim_follow_module(tn_scope *s, tn_optimizer *o);
 /* The state on the device of `like` and in its dtype. NULL for NULL. */
 tn_tensor *optim_state_like(tn_scope *s, tn_tensor *state, tn_tensor *like);
-/* Fails the scope if a name or a tensor of a list is NULL, as that of a call that failed; returns the status. */
-int32_t optim_refuse_null(tn_scope *s, const char *who, tn_named_tensors state);
-int32_t optim_has_sizes(const tn_tensor *t, const tn_tensor *like);
 /* A complex tensor as pairs of real numbers. */
 tn_tensor *optim_real(tn_scope *s, tn_tensor *t);
 /* A child of the program's scope, for changes of parameters. */

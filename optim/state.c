@@ -5,6 +5,7 @@
  * are doubles or flags, "#kind" the name of the optimiser's kind as bytes.
  */
 #include "optimizer.h"
+#include "tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,19 +203,12 @@ static void compare_parameters(tn_scope *s, tn_named_tensors state, const tn_opt
     optim_fail(s, TN_E_ARGUMENT, o, text);
 }
 
-int32_t optim_has_sizes(const tn_tensor *t, const tn_tensor *like)
-{
-    int64_t rank = tn_tensor_rank(like);
-    return tn_tensor_rank(t) == rank &&
-           (!rank || !memcmp(tn_tensor_sizes(t), tn_tensor_sizes(like), (size_t)rank * sizeof(int64_t)));
-}
-
 /* Sizes of a state: those of the parameter, but for the means of Adafactor. */
 static int32_t fits(const char *state, const tn_tensor *t, const tn_tensor *like)
 {
     int64_t rank = tn_tensor_rank(like);
     int32_t is_row = !strcmp(state, "row_var"), is_column = !strcmp(state, "col_var");
-    if (!is_row && !is_column) return optim_has_sizes(t, like);
+    if (!is_row && !is_column) return same_sizes(t, like);
     if (tn_tensor_rank(t) != rank || rank < 2) return 0;
     for (int64_t d = 0; d < rank; d++)
         if (tn_tensor_size(t, d) != (d == (is_row ? rank - 1 : rank - 2) ? 1 : tn_tensor_size(like, d)))
@@ -277,19 +271,6 @@ static void read_all(tn_scope *s, tn_named_tensors state, const tn_optimizer *o,
     }
 }
 
-int32_t optim_refuse_null(tn_scope *s, const char *who, tn_named_tensors state)
-{
-    char text[320];
-    for (int64_t i = 0; i < state.count; i++) {
-        const tn_named_tensor *item = &state.data[i];
-        if (item->name && item->tensor) continue;
-        snprintf(text, sizeof text, "%s: item %lld of the state ('%.180s'): its %s is NULL", who,
-                 (long long)i, item->name ? item->name : "", item->name ? "tensor" : "name");
-        return tn_scope_fail(s, TN_E_ARGUMENT, text);
-    }
-    return TN_OK;
-}
-
 /* `path` is that of the file that the state comes from, or NULL. */
 static int32_t load_state(tn_optimizer *o, tn_named_tensors state, const char *path)
 {
@@ -322,7 +303,7 @@ int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state)
 {
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_load_state: it");
     if (optim_refuse_dead(NULL, o)) return TN_E_DEAD_HANDLE;
-    if (optim_refuse_null(NULL, optim_kinds[o->kind].name, state)) return TN_E_ARGUMENT;
+    if (refuse_null_items(NULL, optim_kinds[o->kind].name, state)) return TN_E_ARGUMENT;
     return load_state(o, state, NULL);
 }
 

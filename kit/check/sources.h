@@ -12,8 +12,8 @@ void check_tier0_streams(check_target *t, check_list *list);
 void check_tier0_manifest(check_target *t, check_list *list);
 /* tier0_slots.c: slots called by hand. */
 void check_tier0_slots(check_target *t, check_list *list);
-/* tier0_memory.c: memory that is mapped, memory that grows, streams of queues of the program. */
-void check_tier0_memory(check_target *t, check_list *list);
+/* tier0_rare.c: memory that is mapped, memory that grows, streams of queues of the program. */
+void check_tier0_rare(check_target *t, check_list *list);
 /* tier0_gate.c: work that is held back must say that it is unfinished. */
 void check_tier0_gate(check_target *t, check_list *list);
 /* tier0_lost.c: a device that is lost. */

@@ -13,7 +13,7 @@ int32_t check_test(check_run *run)
                                            check_tier0_manifest,
                                            check_tier0_pinned,
                                            check_tier0_unified,
-                                           check_tier0_memory,
+                                           check_tier0_rare,
                                            check_table_cases,
                                            check_family_cases,
                                            check_index_cases,

@@ -78,8 +78,8 @@ Test(module_state, a_tensor_that_is_null_is_refused)
     for (int i = 0; i < 2; i++)
         for (uint32_t mode = TN_STRICT; mode <= TN_LENIENT; mode++) {
             cr_assert_eq(tn_module_load_state(net, (tn_named_tensors){&items[i], 1}, mode), TN_E_ARGUMENT);
-            expect_last_error(i ? "module state: item 0 (''): its name is NULL"
-                                : "module state: item 0 ('fc.weight'): its tensor is NULL");
+            expect_last_error(i ? "module: item 0 of the state (''): its name is NULL"
+                                : "module: item 0 of the state ('fc.weight'): its tensor is NULL");
         }
 }
 

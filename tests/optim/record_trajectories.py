@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes trajectories.safetensors: 20 steps of PyTorch's optimisers in float64, and the rates of its schedules, for
-trajectories.c, which reads it. Made once, where PyTorch 2.13 is installed: record_trajectories.py OUT."""
+trajectories.c and lbfgs.c, which read it. Made once, where PyTorch 2.13 is installed: record_trajectories.py OUT."""
 import sys
 from pathlib import Path
 

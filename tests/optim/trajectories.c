@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Optimisers against 20 steps of PyTorch's, schedules against its rates, from trajectories.safetensors, which
- * record_trajectories.py wrote; files, groups, averages and the scaler.
+ * record_trajectories.py wrote; files and groups.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,30 +9,9 @@
 #include <string.h>
 #include <tenon/optim.h>
 #include <unistd.h>
-#include "../autograd/suite.h"
-
-static tn_safetensors *file;
-
-static void open_file(void)
-{
-    begin();
-    cr_assert_eq(tn_safetensors_open(ctx, TRAJECTORIES_FILE, &file), TN_OK);
-}
-
-static void close_file(void)
-{
-    tn_safetensors_close(file);
-    end();
-}
+#include "recorded.h"
 
 TestSuite(trajectories, .init = open_file, .fini = close_file);
-
-static tn_tensor *recorded(const char *name)
-{
-    tn_tensor *t = tn_safetensors_get(s, file, name, TN_CPU);
-    cr_assert_not_null(t, "%s was not recorded", name);
-    return t;
-}
 
 static void expect_same(const char *name, tn_tensor *got)
 {
@@ -147,128 +126,10 @@ Test(trajectories, destroyed_twice_is_an_error_with_debug_handles)
     unsetenv("TENON_DEBUG");
 }
 
-/* ---- LBFGS: Rosenbrock's function */
-
-static tn_tensor *rosenbrock(void *user, tn_scope *scope)
+static tn_tensor *not_called(void *user, tn_scope *scope)
 {
-    tn_module *m = user;
-    tn_module_zero_grad(m);
-    tn_tensor *p = tn_module_tensor(m, "p"), *x = tn_select(scope, p, 0, 0), *y = tn_select(scope, p, 0, 1);
-    tn_tensor *a = tn_rsub_scalar(scope, x, 1.0), *b = tn_sub(scope, y, tn_mul(scope, x, x));
-    tn_tensor *loss = tn_add(scope, tn_mul(scope, a, a), tn_mul(scope, b, b), .alpha = TN_SCALAR(100.0));
-    tn_backward(scope, loss);
-    return loss;
-}
-
-static void follow_lbfgs(const char *name, double lr, const char *search)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_module_add_parameter(m, "p", VECTOR(s, 0, -1.2, 1));
-    tn_optimizer *o = tn_lbfgs_create(m, .lr = lr, .max_iter = 5, .history_size = 3, .line_search = search);
-    for (int64_t k = 0; k < 4; k++) {
-        char key[64];
-        snprintf(key, sizeof key, "%s.%lld.0", name, (long long)k);
-        double x[2];
-        tn_to_host(s, tn_detach(s, tn_module_tensor(m, "p")), x, sizeof x);
-        tn_tensor *loss = tn_optimizer_step_closure(s, o, rosenbrock, m);
-        cr_assert_not_null(loss, "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
-        double first = (1 - x[0]) * (1 - x[0]) + 100 * (x[1] - x[0] * x[0]) * (x[1] - x[0] * x[0]);
-        cr_assert_float_eq(tn_item_double(s, loss), first, 1e-9 * first);
-        tn_tensor *want = recorded(key), *got = tn_detach(s, tn_module_tensor(m, "p"));
-        cr_assert(tn_allclose(s, got, want, .rtol = 1e-9, .atol = 1e-12), "%s is %s, expected %s", key,
-                  tn_format(s, got, NULL), tn_format(s, want, NULL));
-    }
-    tn_optimizer_destroy(o);
-    tn_module_destroy(m);
-}
-
-typedef struct counted {
-    tn_module *m;
-    int evaluations;
-} counted;
-
-static tn_tensor *count_evaluations(void *user, tn_scope *scope)
-{
-    counted *c = user;
-    c->evaluations++;
-    return rosenbrock(c->m, scope);
-}
-
-/* The line search stops where max_eval says, and whatever tolerance_change is: what PyTorch 2.13 does. */
-Test(trajectories, lbfgs_searches_within_its_evaluations)
-{
-    static const struct {
-        double lr, change;
-        int64_t most;
-        int evaluations[3];
-        double p[3][2];
-    } runs[] = {
-        {30,
-         1e-9,
-         0,
-         {6, 12, 18},
-         {{-0.8829981212826222, 1.1293885219254602},
-          {-1.0211795214210206, 1.0543694538028847},
-          {-0.802182045171737, 0.6039951839375471}}},
-        {1e-4,
-         1e-9,
-         3,
-         {4, 8, 12},
-         {{-1.1928985507246377, 1.0028985507246377},
-          {-1.1915446895925723, 1.0035070627070188},
-          {-1.190208752649748, 1.0041606645926402}}},
-        {30,
-         5,
-         100,
-         {6, 10, 11},
-         {{-0.8829981212826222, 1.1293885219254602},
-          {-1.025683490037029, 1.0556820972406782},
-          {-1.025683490037029, 1.0556820972406782}}},
-    };
-    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
-        counted c = {.m = tn_module_create(ctx, "m", NULL)};
-        tn_tensor *p = tn_module_add_parameter(c.m, "p", VECTOR(s, 0, -1.2, 1));
-        tn_optimizer *o = tn_lbfgs_create(c.m, .lr = runs[k].lr, .max_iter = 4, .max_eval = runs[k].most,
-                                          .tolerance_change = runs[k].change, .line_search = "strong_wolfe");
-        for (int i = 0; i < 3; i++) {
-            cr_assert_not_null(tn_optimizer_step_closure(s, o, count_evaluations, &c));
-            cr_assert_eq(c.evaluations, runs[k].evaluations[i], "run %zu, step %d: %d", k, i, c.evaluations);
-            expect_values(s, tn_detach(s, p), 2, runs[k].p[i], 1e-9);
-        }
-        tn_optimizer_destroy(o);
-        tn_module_destroy(c.m);
-    }
-}
-
-static tn_tensor *product(void *user, tn_scope *scope)
-{
-    tn_tensor *p = user;
-    tn_set_grad(p, NULL);
-    tn_tensor *y = tn_mm(scope, p, p);
-    cr_assert_eq(tn_tensor_dtype(y), TN_BFLOAT16);
-    tn_tensor *loss = tn_sum(scope, tn_mul(scope, y, y));
-    tn_backward(scope, loss);
-    return loss;
-}
-
-/* The closure runs as the program has it; what LBFGS computes does not lose digits. */
-Test(trajectories, lbfgs_under_autocast)
-{
-    tn_tensor *p = tn_full(s, TN_INTS(2, 2), 1.0 + 0x1p-20, .dtype = TN_FLOAT32);
-    tn_set_requires_grad(p, 1);
-    tn_optimizer *o = tn_lbfgs_create_of(ctx, TN_TENSORS(p), .lr = 0.5, .max_iter = 1);
-    tn_scope *step = tn_scope_open_child(s, &(tn_scope_options){.size = sizeof(tn_scope_options),
-                                                                .autocast = TN_SCOPE_AUTOCAST_ON,
-                                                                .autocast_dtype = TN_BFLOAT16});
-    tn_tensor *loss = tn_optimizer_step_closure(step, o, product, p);
-    cr_assert_not_null(loss, "%s", tn_scope_error(step) ? tn_scope_error(step)->message : "");
-    cr_assert_eq(tn_item_double(step, loss),
-                 16); /* y is all 2: the loss is 4 * 4, and each gradient 2 * 2 * 2 * 2 */
-    cr_assert_eq(tn_scope_close(step), TN_OK);
-    /* The first step is lr / |g| = 0.5 / 64 times the gradient. */
-    const double want = 1.0 + 0x1p-20 - 0.5 / 64 * 16;
-    EXPECT(s, tn_detach(s, p), want, want, want, want);
-    tn_optimizer_destroy(o);
+    cr_assert_fail("a closure of an optimiser that was destroyed");
+    return NULL;
 }
 
 /* Not one of the calls works on what is gone, or writes a file of it. */
@@ -285,7 +146,7 @@ Test(trajectories, other_calls_of_what_was_destroyed_are_errors_with_debug_handl
     tn_optimizer_destroy(l);
     tn_average_destroy(a);
     tn_grad_scaler_destroy(g);
-    cr_assert_null(tn_optimizer_step_closure(s, l, rosenbrock, m));
+    cr_assert_null(tn_optimizer_step_closure(s, l, not_called, m));
     expect_error(s, "LBFGS: it was destroyed and is used again");
     cr_assert_null(tn_optimizer_tensors(s, o).data);
     expect_error(s, "SGD: it was destroyed and is used again");
@@ -310,15 +171,6 @@ Test(trajectories, other_calls_of_what_was_destroyed_are_errors_with_debug_handl
     tn_optimizer_destroy(living);
     tn_module_destroy(m);
     unsetenv("TENON_DEBUG");
-}
-
-Test(trajectories, lbfgs)
-{
-    follow_lbfgs("lbfgs", 1e-3, NULL);
-}
-Test(trajectories, lbfgs_wolfe)
-{
-    follow_lbfgs("lbfgs_wolfe", 1, "strong_wolfe");
 }
 
 /* ---- Rates */
@@ -758,86 +610,6 @@ Test(trajectories, what_muon_and_sparseadam_refuse)
     tn_module_destroy(m);
 }
 
-/* ---- Averages, scaling */
-
-Test(trajectories, averages_are_exchanged_as_a_whole)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_tensor *a = tn_module_add_parameter(m, "a", VECTOR(s, 0, 1));
-    tn_module_add_parameter(m, "b", VECTOR(s, 0, 2));
-    tn_average *mean = tn_average_create(m, 0.5);
-    tn_init_constant(s, a, 5);
-    tn_module_set_absent(m, "b");
-    tn_module_set_tensor(m, "b", VECTOR(s, 0, 6, 7));
-    cr_assert_eq(tn_average_swap(s, mean), TN_E_SHAPE);
-    expect_error(s, "average: parameter 'b' has other sizes than its mean");
-    cr_assert_eq(tn_average_update(s, mean), TN_E_SHAPE);
-    tn_scope_clear(s);
-    EXPECT(s, tn_detach(s, a), 5);
-    tn_average_destroy(mean);
-    tn_module_destroy(m);
-}
-
-/* The mean of a parameter stays its own: in the list a pruned parameter stands behind the others. */
-Test(trajectories, averages_of_pruned_and_parametrized_parameters)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL), *fc = tn_linear_create(m, "fc", 2, 2);
-    tn_module_to(m, 0, TN_FLOAT64);
-    tn_average *a = tn_average_create(m, 0.5);
-    static const char *const names[] = {"fc.weight", "fc.weight_orig", "fc.weight",
-                                        "fc.parametrizations.weight.original"};
-    for (int k = 0; k < 4; k++) {
-        if (k == 1) cr_assert_eq(tn_prune_identity(fc, "weight"), TN_OK);
-        if (k == 2) cr_assert_eq(tn_prune_remove(fc, "weight"), TN_OK);
-        if (k == 3) cr_assert_eq(tn_spectral_norm(fc, "weight", 1, 0), TN_OK);
-        tn_init_constant(s, tn_module_tensor(m, names[k]), k + 1);
-        tn_init_constant(s, tn_module_tensor(m, "fc.bias"), -k - 1);
-        cr_assert_eq(tn_average_update(s, a), TN_OK, "%s",
-                     tn_scope_error(s) ? tn_scope_error(s)->message : "");
-        const double mean = k == 0 ? 1 : k == 1 ? 1.5 : k == 2 ? 2.25 : 3.125;
-        const tn_named_tensors list = tn_average_tensors(s, a);
-        EXPECT(s, tn_named_get(s, list, names[k]), mean, mean, mean, mean);
-        EXPECT(s, tn_named_get(s, list, "fc.bias"), -mean, -mean);
-    }
-    tn_module_set_absent(fc, "bias");
-    tn_module_add_parameter(m, "other", VECTOR(s, 0, 1, 2));
-    cr_assert_eq(tn_average_update(s, a), TN_E_STATE);
-    expect_error(s, "average: the module has no parameter 'fc.bias' any more");
-    tn_average_destroy(a);
-    tn_module_destroy(m);
-}
-
-Test(trajectories, averages)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
-    tn_average *equal = tn_average_create(m, 0), *ema = tn_average_create(m, 0.9);
-    for (int k = 1; k <= 3; k++) {
-        tn_init_constant(s, p, k * 3.0);
-        cr_assert_eq(tn_average_update(s, equal), TN_OK);
-        cr_assert_eq(tn_average_update(s, ema), TN_OK);
-    }
-    cr_assert_eq(tn_average_swap(s, equal), TN_OK);
-    EXPECT(s, tn_detach(s, p), 6, 6);
-    cr_assert_eq(tn_average_swap(s, equal), TN_OK);
-    EXPECT(s, tn_detach(s, p), 9, 9);
-    cr_assert_eq(tn_average_swap(s, ema), TN_OK);
-    EXPECT(s, tn_detach(s, p), 3.87, 3.87); /* (3 * .9 + .6) * .9 + .9 */
-    tn_average_destroy(equal);
-    tn_average_destroy(ema);
-    cr_assert_null(tn_average_create(m, 2));
-    expect_last_error("tn_average_create: decay must be from 0 to 1, got 2");
-    char text[256];
-    cr_assert_null(tn_average_create(m, -1));
-    const int line = __LINE__ - 1; /* the place of the call that failed, in the error of the next one */
-    snprintf(text, sizeof text,
-             "tn_average_update: the average is NULL (the last error: %s:%d: tn_average_create: ", __FILE__,
-             line);
-    cr_assert_eq(tn_average_update(s, NULL), TN_E_STATE);
-    expect_error(s, text);
-    tn_module_destroy(m);
-}
-
 /* What would be ignored is refused, with what the optimizer has; what is as if it were not given is not. */
 Test(trajectories, an_option_of_another_optimizer_is_refused_by_name)
 {
@@ -892,35 +664,6 @@ Test(trajectories, adam_with_decoupled_decay_is_adamw)
     }
 }
 
-Test(trajectories, scaler)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
-    tn_optimizer *o = tn_sgd_create(m, .lr = 1);
-    tn_grad_scaler *g = tn_grad_scaler_create(ctx, &(tn_grad_scaler_options){.scale = 8, .interval = 2});
-    for (int k = 0; k < 2; k++) {
-        tn_optimizer_zero_grad(o);
-        cr_assert_eq(tn_backward(s, tn_grad_scaler_scale(s, g, tn_sum(s, p))), TN_OK);
-        EXPECT(s, tn_grad_of(s, p), 8, 8);
-        cr_assert_eq(tn_grad_scaler_unscale(s, g, o), TN_OK);
-        EXPECT(s, tn_grad_of(s, p), 1, 1);
-        cr_assert_eq(tn_grad_scaler_step(s, g, o, NULL), TN_OK);
-    }
-    EXPECT(s, tn_detach(s, p), -1, 0);
-    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 16, 0);
-    tn_set_grad(p, VECTOR(s, 0, INFINITY, 1));
-    cr_assert_eq(tn_grad_scaler_step(s, g, o, NULL), TN_OK);
-    EXPECT(s, tn_detach(s, p), -1, 0);
-    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 8, 0);
-    tn_set_grad(p, VECTOR(s, 0, 1, 1));
-    tn_grad_scaler_unscale(s, g, o);
-    cr_assert_neq(tn_grad_scaler_unscale(s, g, o), TN_OK);
-    expect_error(s, "unscaled");
-    tn_grad_scaler_destroy(g);
-    tn_optimizer_destroy(o);
-    tn_module_destroy(m);
-}
-
 /* A step may be left out: then the next gradients must not be added to those of a tensor that the optimiser has not seen. */
 Test(trajectories, gradients_of_a_module_that_moved_are_set_to_zero)
 {
@@ -956,41 +699,6 @@ Test(trajectories, momentum_that_comes_after_the_first_step)
         EXPECT(s, tn_detach(s, b), -1);
         tn_optimizer_destroy(o);
     }
-}
-
-/* As with PyTorch's scaler.update() behind both steps. */
-Test(trajectories, optimizers_that_share_a_scaler_share_its_scale)
-{
-    tn_tensor *a = VECTOR(s, 1, 0, 0), *b = VECTOR(s, 1, 0, 0);
-    tn_optimizer *first = tn_sgd_create_of(ctx, TN_TENSORS(a), .lr = 1),
-                 *second = tn_sgd_create_of(ctx, TN_TENSORS(b), .lr = 1);
-    tn_grad_scaler *g = tn_grad_scaler_create(ctx, &(tn_grad_scaler_options){.scale = 8, .interval = 1});
-    tn_backward(s, tn_grad_scaler_scale(s, g, tn_add(s, tn_sum(s, a), tn_sum(s, b))));
-    cr_assert_eq(tn_grad_scaler_unscale(s, g, first), TN_OK);
-    cr_assert_eq(tn_grad_scaler_unscale(s, g, second), TN_OK);
-    cr_assert_eq(tn_grad_scaler_step(s, g, first, NULL), TN_OK);
-    cr_assert_eq(tn_grad_scaler_step(s, g, second, NULL), TN_OK);
-    EXPECT(s, tn_detach(s, a), -1, -1);
-    EXPECT(s, tn_detach(s, b), -1, -1);
-    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 16, 0);
-    tn_optimizer_zero_grad(first);
-    tn_optimizer_zero_grad(second);
-    tn_backward(s, tn_grad_scaler_scale(s, g, tn_sum(s, b)));
-    EXPECT(s, tn_grad_of(s, b), 16, 16);
-    tn_set_grad(a, VECTOR(s, 0, INFINITY, 16));
-    cr_assert_eq(tn_grad_scaler_step(s, g, first, NULL), TN_OK);
-    cr_assert_eq(tn_grad_scaler_step(s, g, second, NULL), TN_OK);
-    EXPECT(s, tn_detach(s, a), -1, -1);
-    EXPECT(s, tn_detach(s, b), -2, -2);
-    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 8, 0);
-    tn_grad_scaler_state state = {.size = sizeof state, .scale = 0x1p127, .good = 7};
-    cr_assert_eq(tn_grad_scaler_set_state(g, &state), TN_OK);
-    tn_set_grad(a, VECTOR(s, 0, 0, 0));
-    cr_assert_eq(tn_grad_scaler_step(s, g, first, NULL), TN_OK);
-    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 0x1p127, 0, "a scale that float32 does not have");
-    tn_grad_scaler_destroy(g);
-    tn_optimizer_destroy(first);
-    tn_optimizer_destroy(second);
 }
 
 /* The optimiser trains the parameter under whichever name it has. */

@@ -197,7 +197,7 @@ static void run_wrap(check_target *t, const check_case *c, check_result *out)
     hand_close(&h);
 }
 
-void check_tier0_memory(check_target *t, check_list *list)
+void check_tier0_rare(check_target *t, check_list *list)
 {
     (void)t;
     check_add(list, &(check_case){.run = run_map}, "0/slot/memory.map");
