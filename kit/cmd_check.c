@@ -258,15 +258,17 @@ int cmd_check(int argc, char **argv)
                        .timeout = 120,
                        .max_bytes = 48.0 * 1048576.0,
                        .max_seconds = 60};
-    int letter, jobs_given = 0;
-    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
+    char what[64];
+    int letter, at = 0, jobs_given = 0;
+    while ((letter = getopt_long(argc, argv, "h", names, &at)) != -1) {
         if (letter == 'h') {
             fputs(help, stdout);
             return CMD_OK;
         }
         if (letter == '?') return wrong("unknown option, or an option without its argument", NULL);
         jobs_given |= letter == JOBS;
-        if (take(&o, letter, optarg)) return wrong("invalid argument", optarg);
+        snprintf(what, sizeof what, "--%s: invalid value", names[at].name);
+        if (take(&o, letter, optarg)) return wrong(what, optarg);
     }
     if (!jobs_given && !strcmp(o.mode, "speed")) o.jobs = 1; /* nothing else may run beside a sample */
     if (optind + 1 < argc) return wrong("one plugin at a time; unexpected argument", argv[optind + 1]);

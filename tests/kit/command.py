@@ -46,6 +46,9 @@ def check_usage(tool, _):
         # The two with many options use getopt, which names the option.
         wrong = f"{command}: unrecognized option '--what'" if command in ("check", "golden") else "unexpected argument '--what'"
         expect(done.returncode == 2 and wrong in done.stderr, f"{command} --what", done)
+    for option, value in (("--jobs", "65"), ("--tier", "high"), ("--seed", "-1")):
+        done = run(tool, "check", option, value)
+        expect(done.returncode == 2 and f"tenon check: {option}: invalid value '{value}'" in done.stderr, f"check {option} {value}", done)
     done = run(tool, "replay")
     expect(done.returncode == 2 and "tenon replay: a file and --plugin or --list are needed" in done.stderr, "replay of nothing", done)
 

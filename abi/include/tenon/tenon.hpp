@@ -876,12 +876,13 @@ struct program {
 };
 
 /*
- * The body of main: int main(int argc, char **argv) { return tenon::run(argc, argv, body); }. `body` gets a program, in a scope
- * whose default device is the program's. A number that it returns is the status of the program. An exception ends it with
+ * The body of main: tenon::run(argc, argv, [](tenon::program &p) { ... }). It runs in a scope whose default device is the
+ * program's. A number that it returns is the status of the program. An exception ends it with
  * "PROGRAM: MESSAGE" on standard error and 1, and so does the error of a C call that is in the scope at the end.
  */
 template <class F> int run(int argc, char **argv, F body)
 {
+    static_assert(std::is_invocable_v<F &, program &>, "the body of a program takes a tenon::program &: [](tenon::program &p) { ... }");
     const std::string path = argc > 0 ? argv[0] : "program";
     try {
         program p;
