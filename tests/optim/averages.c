@@ -2,10 +2,20 @@
 /* Averages of parameters, and the scaler of gradients. */
 #include <math.h>
 #include <stdio.h>
-#include <tenon/optim.h>
+#include <stdlib.h>
+#include <tenon/checkpoint.h>
+#include <unistd.h>
 #include "../autograd/suite.h"
 
 TestSuite(averages, .init = begin, .fini = end);
+
+/* A module with one parameter. */
+static tn_module *module_of(double first, double second, tn_tensor **out)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    *out = tn_module_add_parameter(m, "p", VECTOR(s, 1, first, second));
+    return m;
+}
 
 Test(averages, are_exchanged_as_a_whole)
 {
@@ -56,8 +66,8 @@ Test(averages, of_pruned_and_parametrized_parameters)
 
 Test(averages, of_steps)
 {
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
+    tn_tensor *p;
+    tn_module *m = module_of(1, 2, &p);
     tn_average *equal = tn_average_create(m, 0), *ema = tn_average_create(m, 0.9);
     for (int k = 1; k <= 3; k++) {
         tn_init_constant(s, p, k * 3.0);
@@ -85,12 +95,40 @@ Test(averages, of_steps)
     tn_module_destroy(m);
 }
 
+/* The file has averages and values exchanged, without a sign of it: it is not written. */
+Test(averages, a_checkpoint_of_swapped_ones_is_not_written)
+{
+    tn_tensor *p;
+    tn_module *m = module_of(1, 2, &p);
+    tn_average *a = tn_average_create(m, 0.5);
+    char folder[] = "/tmp/optim.XXXXXX", path[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/run", folder);
+    cr_assert_eq(tn_average_update(s, a), TN_OK);
+    tn_init_constant(s, p, 5);
+    cr_assert_eq(tn_average_swap(s, a), TN_OK);
+    cr_assert_eq(tn_checkpoint_save(path, .module = m, .average = a), TN_E_STATE);
+    expect_last_error("tn_average_tensors: the averages are in the module; call tn_average_swap before");
+    cr_assert_neq(access(path, F_OK), 0);
+    cr_assert_eq(tn_checkpoint_save(path, .module = m), TN_OK); /* the averages as a module's values */
+    cr_assert_eq(tn_average_swap(s, a), TN_OK);
+    cr_assert_eq(tn_checkpoint_save(path, .module = m, .average = a), TN_OK);
+    tn_init_constant(s, p, 7);
+    cr_assert_eq(tn_average_swap(s, a), TN_OK);
+    cr_assert_eq(tn_checkpoint_load(path, .module = m, .average = a), TN_E_STATE);
+    expect_last_error("tn_average_load_state: the averages are in the module");
+    unlink(path);
+    rmdir(folder);
+    tn_average_destroy(a);
+    tn_module_destroy(m);
+}
+
 /* ---- Scaling */
 
 Test(averages, scaler)
 {
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
+    tn_tensor *p;
+    tn_module *m = module_of(1, 2, &p);
     tn_optimizer *o = tn_sgd_create(m, .lr = 1);
     tn_grad_scaler *g = tn_grad_scaler_create(ctx, &(tn_grad_scaler_options){.scale = 8, .interval = 2});
     for (int k = 0; k < 2; k++) {
@@ -149,4 +187,26 @@ Test(averages, optimizers_that_share_a_scaler_share_its_scale)
     tn_grad_scaler_destroy(g);
     tn_optimizer_destroy(first);
     tn_optimizer_destroy(second);
+}
+
+Test(averages, states_that_are_none)
+{
+    tn_tensor *p;
+    tn_module *m = module_of(1, 2, &p);
+    tn_average *a = tn_average_create(m, 0);
+    tn_grad_scaler *g = tn_grad_scaler_create(ctx, NULL);
+    const tn_named_tensor state[] = {{"p", VECTOR(s, 0, 3, 4)},
+                                     {"#updates", tn_full(s, TN_NO_INTS, (int64_t)-1, .dtype = TN_INT64)}};
+    cr_assert_eq(tn_average_load_state(a, (tn_named_tensors){state, 2}), TN_E_CORRUPT);
+    expect_last_error("average: the state has -1 updates");
+    EXPECT(s, tn_named_get(s, tn_average_tensors(s, a), "p"), 1, 2);
+    const double wrong[] = {INFINITY, NAN, 0};
+    for (int i = 0; i < 3; i++) {
+        const tn_grad_scaler_state of = {.size = sizeof of, .scale = wrong[i]};
+        cr_assert_eq(tn_grad_scaler_set_state(g, &of), TN_E_ARGUMENT);
+        cr_assert_eq(tn_grad_scaler_get_scale(g), 65536);
+    }
+    tn_grad_scaler_destroy(g);
+    tn_average_destroy(a);
+    tn_module_destroy(m);
 }

@@ -174,28 +174,6 @@ Test(refusals, states_with_a_tensor_that_is_null)
     tn_module_destroy(m);
 }
 
-Test(refusals, states_of_averages_and_scalers_that_are_none)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_module_add_parameter(m, "p", VECTOR(s, 1, 1, 2));
-    tn_average *a = tn_average_create(m, 0);
-    tn_grad_scaler *g = tn_grad_scaler_create(ctx, NULL);
-    const tn_named_tensor state[] = {{"p", VECTOR(s, 0, 3, 4)},
-                                     {"#updates", tn_full(s, TN_NO_INTS, (int64_t)-1, .dtype = TN_INT64)}};
-    cr_assert_eq(tn_average_load_state(a, (tn_named_tensors){state, 2}), TN_E_CORRUPT);
-    expect_last_error("average: the state has -1 updates");
-    EXPECT(s, tn_named_get(s, tn_average_tensors(s, a), "p"), 1, 2);
-    const double wrong[] = {INFINITY, NAN, 0};
-    for (int i = 0; i < 3; i++) {
-        const tn_grad_scaler_state of = {.size = sizeof of, .scale = wrong[i]};
-        cr_assert_eq(tn_grad_scaler_set_state(g, &of), TN_E_ARGUMENT);
-        cr_assert_eq(tn_grad_scaler_get_scale(g), 65536);
-    }
-    tn_grad_scaler_destroy(g);
-    tn_average_destroy(a);
-    tn_module_destroy(m);
-}
-
 /* A number of steps that is none changes nothing. */
 Test(refusals, states_with_a_number_of_steps_that_is_none)
 {
@@ -270,34 +248,6 @@ Test(refusals, step_options_without_defaults)
     expect_error(s, "SGD: tn_step_options: options_size is 0; set it to sizeof(tn_step_options)");
     tn_grad_scaler_destroy(g);
     tn_optimizer_destroy(o);
-}
-
-/* The file has averages and values exchanged, without a sign of it: it is not written. */
-Test(refusals, a_checkpoint_of_swapped_averages_is_not_written)
-{
-    tn_module *m = tn_module_create(ctx, "m", NULL);
-    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 1, 1, 2));
-    tn_average *a = tn_average_create(m, 0.5);
-    char folder[] = "/tmp/optim.XXXXXX", path[64];
-    cr_assert_not_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/run", folder);
-    cr_assert_eq(tn_average_update(s, a), TN_OK);
-    tn_init_constant(s, p, 5);
-    cr_assert_eq(tn_average_swap(s, a), TN_OK);
-    cr_assert_eq(tn_checkpoint_save(path, .module = m, .average = a), TN_E_STATE);
-    expect_last_error("tn_average_tensors: the averages are in the module; call tn_average_swap before");
-    cr_assert_neq(access(path, F_OK), 0);
-    cr_assert_eq(tn_checkpoint_save(path, .module = m), TN_OK); /* the averages as a module's values */
-    cr_assert_eq(tn_average_swap(s, a), TN_OK);
-    cr_assert_eq(tn_checkpoint_save(path, .module = m, .average = a), TN_OK);
-    tn_init_constant(s, p, 7);
-    cr_assert_eq(tn_average_swap(s, a), TN_OK);
-    cr_assert_eq(tn_checkpoint_load(path, .module = m, .average = a), TN_E_STATE);
-    expect_last_error("tn_average_load_state: the averages are in the module");
-    unlink(path);
-    rmdir(folder);
-    tn_average_destroy(a);
-    tn_module_destroy(m);
 }
 
 /* A program that was compiled before an option has a shorter struct: nothing is written behind it. */
