@@ -21,8 +21,8 @@ void composite_isclose(tn_scope *s, const tn_value *args, tn_value *outs)
     if (arg_bool(args, 4) && !is_integer(dtype_of(self)))
         close = tn_logical_or(s, close, tn_logical_and(s, tn_isnan(s, self), tn_isnan(s, other)));
     if (rtol == 0 && atol == 0) return give(outs, 0, close);
-    if (is_integer(dtype_of(other)) && (dtype_of(other) == TN_BOOL || rtol != 0)) {
-        /* bool has no differences, integers no product with a fraction: both become floating. */
+    if (is_integer(dtype_of(other))) {
+        /* bool has no differences, those of unsigned integers wrap, and no integer has a product with a fraction. */
         self = tn_to(s, self, tni_default_dtype(s->ctx));
         other = tn_to(s, other, tni_default_dtype(s->ctx));
     }

@@ -237,7 +237,7 @@ int32_t infer_cdist(tni_frame *f)
         return tni_fail(f, TN_E_SHAPE, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
                         (long long)sizes_of(a)[ra - 1], (long long)sizes_of(b)[rb - 1]);
     TNI_TRY(tni_check_dtype_like(f, 1, a));
-    if (tni_arg_float(f, 2) < 0)
+    if (!(tni_arg_float(f, 2) >= 0))
         return tni_fail(f, TN_E_ARGUMENT, "cdist only supports non-negative p values");
     int64_t mode = f->args[3].tag == TN_TAG_NONE ? 0 : tni_arg_int(f, 3);
     if (mode < 0 || mode > 2)

@@ -61,8 +61,11 @@ typedef struct window {
     int32_t ceil;
 } window;
 
-/* Arguments kernel_size, stride, padding from `at` on; an empty stride is the kernel size. */
-static int32_t read_window(tni_frame *f, uint32_t at, int64_t space, window *w)
+/*
+ * Arguments kernel_size, stride, padding from `at` on; an empty stride is the kernel size. Padding is at most
+ * half of the kernel, dilated or not, as the text `limit` says.
+ */
+static int32_t read_window(tni_frame *f, uint32_t at, int64_t space, const char *limit, window *w)
 {
     uint32_t n = (uint32_t)space;
     TNI_TRY(tni_arg_spread(f, at, n, "kernel_size", w->kernel));
@@ -84,11 +87,9 @@ static int32_t read_window(tni_frame *f, uint32_t at, int64_t space, window *w)
         if (w->padding[i] < 0)
             return tni_fail(f, TN_E_ARGUMENT, "pad must be non-negative, but got pad: %lld",
                             (long long)w->padding[i]);
-        if (w->padding[i] > ((w->kernel[i] - 1) * w->dilation[i] + 1) / 2)
-            return tni_fail(f, TN_E_ARGUMENT,
-                            "pad should be at most half of effective kernel size, but got pad=%lld, "
-                            "kernel_size=%lld and dilation=%lld",
-                            (long long)w->padding[i], (long long)w->kernel[i], (long long)w->dilation[i]);
+        if (w->padding[i] > w->kernel[i] / 2)
+            return tni_fail(f, TN_E_ARGUMENT, "pad should be %s, but got pad=%lld and kernel_size=%lld",
+                            limit, (long long)w->padding[i], (long long)w->kernel[i]);
     }
     return TN_OK;
 }
@@ -136,7 +137,7 @@ static int32_t avg_pool_sizes(tni_frame *f, uint32_t first, int64_t space, int64
     if (tni_arg_given(f, first + 6) && tni_arg_int(f, first + 6) == 0)
         return tni_fail(f, TN_E_ARGUMENT, "divisor must be not zero");
     TNI_TRY(check_rank(f, self, space));
-    TNI_TRY(read_window(f, first + 1, space, &w));
+    TNI_TRY(read_window(f, first + 1, space, "at most half of effective kernel size", &w));
     return window_sizes(f, self, space, &w, sizes);
 }
 
@@ -165,7 +166,7 @@ static int32_t max_pool_sizes(tni_frame *f, uint32_t first, int64_t space, int64
     window w = {.ceil = tni_arg_bool(f, first + 5)};
     TNI_TRY(check_rank(f, self, space));
     TNI_TRY(tni_arg_spread(f, first + 4, (uint32_t)space, "dilation", w.dilation));
-    TNI_TRY(read_window(f, first + 1, space, &w));
+    TNI_TRY(read_window(f, first + 1, space, "smaller than or equal to half of kernel size", &w));
     return window_sizes(f, self, space, &w, sizes);
 }
 

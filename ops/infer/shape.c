@@ -95,7 +95,8 @@ int32_t infer_roll(tni_frame *f)
     if (dims.count != shifts.count && !(dims.count == 0 && shifts.count == 1))
         return tni_fail(f, TN_E_ARGUMENT, "shifts and dimensions must align. shifts: %lld, dims:%lld",
                         (long long)shifts.count, (long long)dims.count);
-    for (int64_t i = 0; i < dims.count; i++) {
+    /* What has no elements is not rolled, along whatever dimension. */
+    for (int64_t i = 0; i < dims.count && tn_tensor_numel(self); i++) {
         int64_t dim;
         TNI_TRY(tni_wrap_dim(dims.data[i], rank_of(self), &dim));
         if (rank_of(self) == 0)
@@ -227,7 +228,8 @@ static int32_t pad_sizes(tni_frame *f, uint32_t first, int64_t *sizes)
     tn_ints pad = tni_arg_ints(f, first + 1);
     int64_t rank = rank_of(self);
     const char *name = strstr(f->op->base->name, "::") + 2;
-    int32_t constant = name[0] == 'c', reflects = !strncmp(name, "ref", 3);
+    int32_t constant = name[0] == 'c', reflects = !strncmp(name, "ref", 3), empty = 1;
+    tni_text text;
     if (!constant && pad.count != 2 * tni_space_of(f))
         return tni_fail(f, TN_E_ARGUMENT, "padding size is expected to be %lld, but got: %lld",
                         2 * (long long)tni_space_of(f), (long long)pad.count);
@@ -240,7 +242,8 @@ static int32_t pad_sizes(tni_frame *f, uint32_t first, int64_t *sizes)
         if (__builtin_add_overflow(before, after, &sum) || __builtin_add_overflow(sizes[d], sum, &sizes[d]))
             return tni_fail(f, TN_E_ARGUMENT, "argument 'pad': %lld and %lld are too large",
                             (long long)before, (long long)after);
-        if (constant ? sizes[d] < 0 : sizes[d] < 1)
+        if (sizes[d] > 0) empty = 0;
+        if (sizes[d] < 0)
             return constant
                        ? tni_fail(
                              f, TN_E_SHAPE,
@@ -253,6 +256,9 @@ static int32_t pad_sizes(tni_frame *f, uint32_t first, int64_t *sizes)
         if (constant && sizes_of(self)[d] + (before < 0 ? before : 0) + (after < 0 ? after : 0) < 0)
             return tni_fail(f, TN_E_ARGUMENT, "narrow(): length must be non-negative.");
     }
+    if (!constant && empty)
+        return tni_fail(f, TN_E_SHAPE, "input %s is too small: all of its padded sizes would be 0",
+                        tni_sizes_text(self, &text));
     return TN_OK;
 }
 

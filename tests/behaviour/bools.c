@@ -95,3 +95,13 @@ ON_EACH_DEVICE(bools, of_accumulations)
     BYTES(tn_sort(p->s, tn_cat(p->s, TN_TENSORS(yes, none))).values, 0, 0, 0, 1, 1, 1);
     BYTES(tn_cummax(p->s, tn_cat(p->s, TN_TENSORS(none, yes)), 0).values, 0, 0, 0, 1, 1, 1);
 }
+
+/* A number that is not 0 is true. */
+ON_EACH_DEVICE(bools, of_numbers)
+{
+    tn_tensor *none = tn_zeros(p->s, TN_INTS(2), .dtype = TN_BOOL);
+    BYTES(tn_constant_pad_nd(p->s, none, TN_INTS(1, 1), .value = TN_SCALAR(0.5)), 1, 0, 0, 1);
+    BYTES(tn_constant_pad_nd(p->s, none, TN_INTS(-1, 1), .value = TN_SCALAR(-3)), 0, 1);
+    BYTES(tn_full(p->s, TN_INTS(2), TN_SCALAR(0.25), .dtype = TN_BOOL), 1, 1);
+    BYTES(tn_fill_scalar(p->s, none, TN_SCALAR(NAN)), 1, 1);
+}

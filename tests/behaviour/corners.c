@@ -301,3 +301,34 @@ ON_EACH_DEVICE(corners, strides_of_expanded_tensors)
                          (long long)tn_tensor_strides(y)[d]);
     }
 }
+
+/* Padding may take all of one dimension away, if something is left of another. */
+ON_EACH_DEVICE(corners, padding_to_nothing)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = leaf(tn_ones(s, TN_INTS(1, 5, 5)));
+    tn_tensor *y = tn_replication_pad2d(s, x, TN_INTS(-2, -1, -2, -3));
+    expect_sizes(p, y, TN_INTS(1, 0, 2));
+    expect_sizes(p, tn_reflection_pad2d(s, x, TN_INTS(-2, -3, -2, -1)), TN_INTS(1, 2, 0));
+    EXPECT(p, tn_sum(s, gradient(p, y, x, tn_ones_like(s, y))), 0);
+    cr_expect_null(tn_replication_pad2d(s, x, TN_INTS(-2, -3, -2, -3)));
+    expect_error(p, "input [1, 5, 5] is too small: all of its padded sizes would be 0");
+}
+
+ON_EACH_DEVICE(corners, integers_stay_exact)
+{
+    tn_scope *s = p->s;
+    int64_t large = (INT64_C(1) << 53) + 1;
+    tn_tensor *padded = tn_constant_pad_nd(s, tn_zeros(s, TN_INTS(1), .dtype = TN_INT64), TN_INTS(0, 1),
+                                           .value = TN_SCALAR(large));
+    EXPECT(p, tn_sub_scalar(s, padded, TN_SCALAR(large - 1)), -(double)(large - 1), 1);
+    tn_tensor *a = VECTOR(p, TN_UINT8, 2, 2, 2), *b = VECTOR(p, TN_UINT8, 3, 1, 4);
+    EXPECT(p, tn_isclose(s, a, b, .rtol = 0, .atol = 1), 1, 1, 0);
+    EXPECT(p, tn_isclose(s, a, b, .rtol = 0.5, .atol = 0), 1, 0, 1);
+}
+
+ON_EACH_DEVICE(corners, rolls_of_empty_tensors)
+{
+    expect_sizes(p, tn_roll(p->s, tn_zeros(p->s, TN_INTS(0, 3)), TN_INTS(1), .dims = TN_INTS(2)),
+                 TN_INTS(0, 3));
+}

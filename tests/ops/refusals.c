@@ -326,6 +326,10 @@ Test(refusals, of_windows)
     REFUSED(tn_max_pool2d(s, image, TN_INTS(2, 2), .padding = TN_INTS(-1, 0)),
             "pad must be non-negative, but got pad: -1");
     REFUSED(tn_max_pool2d(s, image, TN_INTS(2, 2), .padding = TN_INTS(2, 0)),
+            "pad should be smaller than or equal to half of kernel size");
+    REFUSED(tn_max_pool2d(s, image, TN_INTS(2, 2), .padding = TN_INTS(2, 0), .dilation = TN_INTS(4, 4)),
+            "pad should be smaller than or equal to half of kernel size, but got pad=2 and kernel_size=2");
+    REFUSED(tn_avg_pool2d(s, image, TN_INTS(2, 2), .padding = TN_INTS(2, 0)),
             "pad should be at most half of effective kernel size");
     REFUSED(tn_max_pool2d(s, image, TN_INTS(9, 9)), "Output size is too small");
     REFUSED(tn_avg_pool2d(s, image, TN_INTS(2, 2), .divisor_override = 0), "divisor must be not zero");

@@ -107,6 +107,7 @@ Test(refusals_math, of_norms_and_reductions)
     REFUSED(tn__cdist_forward(s, r, ones(TN_INTS(2, 2)), 2, TN_NONE),
             "X1 and X2 must have the same number of columns. X1: 3 X2: 2");
     REFUSED(tn__cdist_forward(s, m, m, -1, TN_NONE), "cdist only supports non-negative p values");
+    REFUSED(tn__cdist_forward(s, m, m, NAN, TN_NONE), "cdist only supports non-negative p values");
     REFUSED(tn__pdist_forward(s, v), "pdist only supports 2D tensors, got: 1D");
     REFUSED(tn_cosine_similarity(s, i, i),
             "expected common dtype to be floating point, yet common dtype is Long");

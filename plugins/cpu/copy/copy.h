@@ -10,4 +10,7 @@
  */
 int32_t cpu_copy_tensor(const tn_call *call, const tn_tensor_desc *to, const tn_tensor_desc *from);
 
+/* One number in every element of `out`, converted as a cast would: to bool, all but 0 is true. Any strides. */
+int32_t cpu_fill(const tn_call *call, const tn_tensor_desc *out, tn_value value);
+
 #endif

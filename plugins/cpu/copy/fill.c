@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prim::fill and prim::iota. */
+#include "copy/copy.h"
 #include "walk/staging.h"
 
 #include <string.h>
@@ -52,9 +53,8 @@ static bool clears(const fill_call *c)
     return o->linear && o->stride == c->bytes;
 }
 
-static int32_t fill(void *self, const tn_call *call)
+int32_t cpu_fill(const tn_call *call, const tn_tensor_desc *out, tn_value value)
 {
-    const tn_tensor_desc *out = tensor_out(call, 0);
     int32_t slot = cpu_slot(out->dtype);
     cpu_axes axes;
     fill_call c;
@@ -63,7 +63,7 @@ static int32_t fill(void *self, const tn_call *call)
     if (axes.numel == 0) return TN_OK;
     cpu_plan_axes(&c.plan, &axes, &out, 1, &slot);
     c.bytes = cpu_slot_bytes[slot];
-    element_of(call->args[1], slot, c.pattern.bytes);
+    element_of(value, slot, c.pattern.bytes);
     c.clears = clears(&c);
     if (!c.clears) {
         int64_t repeated = min_i64(CPU_CHUNK, axes.numel) - 1;
@@ -71,6 +71,11 @@ static int32_t fill(void *self, const tn_call *call)
     }
     cpu_parallel_for(call, axes.numel, FILL_GRAIN, fill_range, &c);
     return TN_OK;
+}
+
+static int32_t fill(void *self, const tn_call *call)
+{
+    return cpu_fill(call, tensor_out(call, 0), call->args[1]);
 }
 
 /* ---- Iota -------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * Padding. Reflection and replication are resampling with one tap. Constant padding fills the result and
  * copies the input into its part.
  */
+#include "copy/copy.h"
 #include "nn/contiguous.h"
 #include "resample.h"
 
@@ -36,18 +37,12 @@ static int32_t run_constant(void *self, const tn_call *call)
     uint32_t padded = call->args[1].count / 2;
     int64_t sizes[TN_MAX_RANK], from_at = 0, to_at = 0, bytes = tn_dtype_bytes(out->dtype);
     tn_tensor_desc from = *in, to = *out;
-    double number[2];
     bool empty = false, covered = true; /* by the input alone: all padding is negative */
     for (uint32_t i = 0; i < 2 * padded; i++)
         if (pads[i] > 0) covered = false;
     if (!covered) {
-        const cpu_resample_kernels *kernels = cpu_kernels_of(cpu_resample_table, out->dtype);
-        void *data;
-        int32_t status = cpu_contiguous_write(call, out, &data);
+        int32_t status = cpu_fill(call, out, call->args[2]);
         if (status != TN_OK) return status;
-        scalar_arg(call, 2, number);
-        kernels->fill(data, cpu_numel(out), number);
-        cpu_contiguous_finish(call, out, data);
     }
     for (uint32_t i = 0; i < in->rank; i++) {
         uint32_t back = in->rank - 1 - i;

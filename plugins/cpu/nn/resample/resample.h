@@ -38,7 +38,6 @@ typedef struct cpu_resample_kernels {
     void (*forward_images)(const cpu_resample *r, int64_t begin, int64_t end, void *memory);
     /* Forward of channels-last images: lines of outputs [begin, end), image by image. */
     void (*forward_last)(const cpu_resample *r, int64_t channels, int64_t begin, int64_t end);
-    void (*fill)(void *to, int64_t count, const double number[2]);
 } cpu_resample_kernels;
 
 extern cpu_kernel_table cpu_resample_table;

@@ -354,13 +354,6 @@ static void forward_last(const cpu_resample *r, int64_t channels, int64_t begin,
     }
 }
 
-static void fill(void *to, int64_t count, const double number[2])
-{
-    E value, *out = to;
-    store_wide(&value, from_scalar(number));
-    for (int64_t i = 0; i < count; i++) out[i] = value;
-}
-
 CPU_KERNELS(cpu_resample_kernels, .line_bytes = sizeof(real), .acc_bytes = sizeof(real), .forward = forward,
-            .backward = backward, .move = move, .forward_last = forward_last, .fill = fill,
+            .backward = backward, .move = move, .forward_last = forward_last,
             .forward_images = forward_bytes);
