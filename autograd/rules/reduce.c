@@ -2,6 +2,7 @@
 /* Sums, means, products, extrema, norms and moments. */
 #include "autograd/rules/formula.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 uint64_t tni_rule_dims(tn_value dims, int64_t rank)
@@ -162,31 +163,37 @@ void grad_prod_dim(tn_scope *s, tni_grad *g)
 
 /* ---- extrema: elements that tie share the gradient ---- */
 
-static tn_tensor *matches(tn_scope *s, tn_tensor *self, tn_tensor *value)
+/*
+ * Of max, min, median and norms NaN is a value like others. Of amax, amin and aminmax nothing equals it, and
+ * the gradient is 0 / 0.
+ */
+static tn_tensor *matches(tn_scope *s, tn_tensor *self, tn_tensor *value, bool nan)
 {
-    tn_tensor *both_nan = tn_logical_and(s, tn_isnan(s, self), tn_isnan(s, value));
-    return tn_logical_or(s, tn_eq(s, self, value), both_nan);
+    tn_tensor *same = tn_eq(s, self, value);
+    if (!nan) return same;
+    return tn_logical_or(s, same, tn_logical_and(s, tn_isnan(s, self), tn_isnan(s, value)));
 }
 
 static tn_tensor *share(tn_scope *s, tn_tensor *grad, tn_tensor *mask, uint64_t dims)
 {
     if (!grad) return NULL;
-    tn_tensor *marks = tn__to_copy(s, mask, .dtype = grad->desc.dtype);
-    if (!dims) return mul(s, grad, marks);
-    return mul(s, marks, divide(s, grad, tn_sum_dim(s, marks, tni_rule_dim_list(s, dims), .keepdim = 1)));
+    tn_tensor *marks = tn__to_copy(s, mask, .dtype = grad->desc.dtype), *count = marks;
+    if (dims) count = tn_sum_dim(s, marks, tni_rule_dim_list(s, dims), .keepdim = 1);
+    return mul(s, marks, divide(s, grad, count));
 }
 
-static tn_tensor *extremum_gradient(tn_scope *s, tni_grad *g, uint32_t which, tn_value dims, int32_t keepdim)
+static tn_tensor *extremum_gradient(tn_scope *s, tni_grad *g, uint32_t which, tn_value dims, int32_t keepdim,
+                                    bool nan)
 {
     if (!tni_grad_out(g, which)) return NULL;
     reduction r = reduction_of(s, g, tni_grad_out(g, which), dims, keepdim);
     tn_tensor *value = tni_rule_restore(s, tni_grad_result(g, which), r.dims, r.self.rank, keepdim);
-    return share(s, r.grad, matches(s, tni_grad_saved(g, 0), value), r.dims);
+    return share(s, r.grad, matches(s, tni_grad_saved(g, 0), value, nan), r.dims);
 }
 
 void grad_amax(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, extremum_gradient(s, g, 0, tni_grad_arg(g, 1), bool_arg(g, 2)));
+    tni_grad_set(g, 0, extremum_gradient(s, g, 0, tni_grad_arg(g, 1), bool_arg(g, 2), false));
 }
 
 void grad_amin(tn_scope *s, tni_grad *g)
@@ -196,7 +203,7 @@ void grad_amin(tn_scope *s, tni_grad *g)
 
 void grad_max(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, extremum_gradient(s, g, 0, tn_value_none(), 0));
+    tni_grad_set(g, 0, extremum_gradient(s, g, 0, tn_value_none(), 0, true));
 }
 void grad_min(tn_scope *s, tni_grad *g)
 {
@@ -210,8 +217,8 @@ void grad_median(tn_scope *s, tni_grad *g)
 void grad_aminmax(tn_scope *s, tni_grad *g)
 {
     tn_value dims = tni_grad_arg(g, 1);
-    tn_tensor *low = extremum_gradient(s, g, 0, dims, bool_arg(g, 2));
-    tn_tensor *high = extremum_gradient(s, g, 1, dims, bool_arg(g, 2));
+    tn_tensor *low = extremum_gradient(s, g, 0, dims, bool_arg(g, 2), false);
+    tn_tensor *high = extremum_gradient(s, g, 1, dims, bool_arg(g, 2), false);
     tni_grad_set(g, 0, low && high ? add(s, low, high) : low ? low : high);
 }
 
@@ -268,7 +275,7 @@ static tn_tensor *norm_of_small_power(tn_scope *s, tn_tensor *grad, tn_tensor *s
 static tn_tensor *norm_of_infinity(tn_scope *s, tn_tensor *grad, tn_tensor *self, tn_tensor *norm,
                                    uint64_t dims)
 {
-    return mul(s, tn_sgn(s, self), share(s, grad, matches(s, tn_abs(s, self), norm), dims));
+    return mul(s, tn_sgn(s, self), share(s, grad, matches(s, tn_abs(s, self), norm, true), dims));
 }
 
 tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm,

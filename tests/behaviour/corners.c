@@ -332,3 +332,16 @@ ON_EACH_DEVICE(corners, rolls_of_empty_tensors)
     expect_sizes(p, tn_roll(p->s, tn_zeros(p->s, TN_INTS(0, 3)), TN_INTS(1), .dims = TN_INTS(2)),
                  TN_INTS(0, 3));
 }
+
+ON_EACH_DEVICE(corners, gradients_of_extrema_with_nan)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = leaf(VECTOR(p, TN_FLOAT32, 1, NAN, 3, NAN)), *one = tn_scalar_tensor(s, TN_SCALAR(1));
+    tn_tensor *by_value = gradient(p, tn_amax(s, x), x, one),
+              *low = gradient(p, tn_aminmax(s, x).min, x, one);
+    EXPECT(p, tn_isnan(s, by_value), 1, 1, 1, 1);
+    EXPECT(p, tn_isnan(s, low), 1, 1, 1, 1);
+    EXPECT(p, gradient(p, tn_max(s, x), x, one), 0, 0.5, 0, 0.5);
+    tn_tensor *ties = leaf(VECTOR(p, TN_FLOAT32, 1, 3, 3));
+    EXPECT(p, gradient(p, tn_amax(s, ties), ties, one), 0, 0.5, 0.5);
+}
