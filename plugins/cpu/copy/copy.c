@@ -81,23 +81,6 @@ static void walk_plain(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&c->plan, begin, end, run_plain, user);
 }
 
-/* The hub dtype for conjugation and negation: it holds all values of the source. */
-static int32_t bits_hub(int32_t slot)
-{
-    switch (slot) {
-    case CPU_C32:
-    case CPU_C64:
-        return CPU_C64;
-    case CPU_C128:
-        return CPU_C128;
-    case CPU_F64:
-        return CPU_F64;
-    default:
-        return slot == CPU_F32 || slot == CPU_F16 || slot == CPU_BF16 || slot >= CPU_E4M3FN ? CPU_F32
-                                                                                            : CPU_I64;
-    }
-}
-
 /* ---- Equal dtypes ------------------------------------------------------------------------------------ */
 
 static void copy_contiguous(void *user, int64_t begin, int64_t end, int32_t thread)
@@ -268,7 +251,7 @@ static int32_t convert(const tn_call *call, copy_call *c, const tn_tensor_desc *
     int32_t slots[2] = {cpu_slot(tensors[0]->dtype), cpu_slot(tensors[1]->dtype)};
     if (slots[0] < 0 || slots[1] < 0) return cpu_error(call, TN_E_UNSUPPORTED, "copy: the dtype is unknown");
     int32_t bits = c->conjugate || c->negate;
-    c->hub = bits ? bits_hub(slots[1]) : slots[0];
+    c->hub = bits ? cpu_exact_hub(slots[1]) : slots[0];
     int32_t want[2] = {c->hub, c->hub};
     cpu_plan_axes(&c->plan, &c->axes, tensors, 1, want);
     const cpu_plan_operand *o = c->plan.operands;

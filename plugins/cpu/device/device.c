@@ -37,11 +37,6 @@ static int32_t make_handle(void *self, void **out)
 
 /* ---- Device ------------------------------------------------------------------------------------------ */
 
-static const tn_dtype computed_dtypes[] = {TN_BOOL,       TN_UINT8,   TN_INT8,    TN_INT16,     TN_INT32,
-                                           TN_INT64,      TN_UINT16,  TN_UINT32,  TN_UINT64,    TN_FLOAT16,
-                                           TN_BFLOAT16,   TN_FLOAT32, TN_FLOAT64, TN_COMPLEX32, TN_COMPLEX64,
-                                           TN_COMPLEX128, 0};
-
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     *out_count = 1;
@@ -75,7 +70,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
         .compute_units = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
         .total_memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
         .alignment = ALIGNMENT,
-        .dtypes = computed_dtypes,
+        .dtypes = cpu_everything_dtypes,
     };
     cpu_device_name(f.name, sizeof f.name);
     snprintf(f.architecture, sizeof f.architecture, "%s", levels[cpu_level()]);

@@ -142,8 +142,7 @@ static int32_t reduction_of(const char *word, int32_t *out_mean)
 /* The neutral element of a reduction, in a dtype. */
 static void identity_of(int32_t op, tn_dtype dtype, void *out)
 {
-    int32_t slot = cpu_slot(dtype),
-            is_float = slot == CPU_F32 || slot == CPU_F64 || slot == CPU_F16 || slot == CPU_BF16;
+    int32_t slot = cpu_slot(dtype);
     int64_t bits = TN_DTYPE_BITS(dtype), is_signed = TN_DTYPE_CODE(dtype) == TN_CODE_INT;
     double infinity = op == CPU_COMBINE_MAX ? -INFINITY : INFINITY;
     int64_t highest = dtype == TN_BOOL ? 1 : (int64_t)(UINT64_MAX >> (64 - bits + is_signed));
@@ -152,7 +151,7 @@ static void identity_of(int32_t op, tn_dtype dtype, void *out)
                     : op == CPU_COMBINE_MIN    ? highest
                     : is_signed                ? -highest - 1
                                                : 0;
-    if (is_float && (op == CPU_COMBINE_MAX || op == CPU_COMBINE_MIN))
+    if (cpu_slot_is_float(slot) && (op == CPU_COMBINE_MAX || op == CPU_COMBINE_MIN))
         cpu_convert(out, slot, &infinity, CPU_F64, 1);
     else
         cpu_convert(out, slot, &whole, CPU_I64, 1);
@@ -176,8 +175,7 @@ static void divide_by_counts(const tn_tensor_desc *self, const char *counts, int
     int64_t n = cpu_numel(self), position[TN_MAX_RANK] = {0};
     int32_t slot = cpu_slot(self->dtype);
     char *p = self->host;
-    int32_t whole = slot != CPU_F32 && slot != CPU_F64 && slot != CPU_F16 && slot != CPU_BF16 &&
-                    slot != CPU_C64 && slot != CPU_C128;
+    bool whole = cpu_slot_is_integer(slot);
     for (int64_t i = 0; i < n; i++) {
         int64_t count = *(const int64_t *)(const void *)(counts + i * count_bytes);
         if (count > 1 && whole) {
@@ -334,8 +332,7 @@ static int32_t scatter_any(const tn_call *call, const char *word, int32_t includ
     const tn_tensor_desc *self = written(call), *src = tensor_arg(call, 3);
     int32_t mean, op = word ? reduction_of(word, &mean) : -1;
     tn_tensor_desc result, terms;
-    if ((self->dtype != TN_FLOAT16 && self->dtype != TN_BFLOAT16) ||
-        (op != CPU_COMBINE_ADD && op != CPU_COMBINE_MULTIPLY))
+    if (!cpu_slot_is_half(cpu_slot(self->dtype)) || (op != CPU_COMBINE_ADD && op != CPU_COMBINE_MULTIPLY))
         return scatter_into(call, self, src, word, include_self);
     if (!make_like(call, self, TN_FLOAT32, &result) || (src && !make_like(call, src, TN_FLOAT32, &terms)))
         return TN_E_OUT_OF_MEMORY;

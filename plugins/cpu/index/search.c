@@ -69,11 +69,6 @@ static void search_range(void *user, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
-static int32_t is_float(int32_t slot)
-{
-    return slot == CPU_F32 || slot == CPU_F64 || slot == CPU_F16 || slot == CPU_BF16;
-}
-
 /* aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32, bool right, str? side,
  * Tensor? sorter) */
 static int32_t searchsorted(void *state, const tn_call *call)
@@ -91,7 +86,7 @@ static int32_t searchsorted(void *state, const tn_call *call)
                      .values = self->host,
                      .out = tensor_out(call, 0)->host};
     if (n == 0) return TN_OK;
-    c.hub = is_float(slot) || is_float(c.slot) ? CPU_F64 : CPU_I64;
+    c.hub = cpu_slot_is_float(slot) || cpu_slot_is_float(c.slot) ? CPU_F64 : CPU_I64;
     c.per_row = sorted->rank == 1 ? 0 : self->rank ? self->sizes[self->rank - 1] : 1;
     for (int64_t i = 0; c.sorter && i < m; i++)
         if (c.sorter[i] < 0 || c.sorter[i] >= c.length)

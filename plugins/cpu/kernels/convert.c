@@ -84,8 +84,8 @@ FROM(f16, half_t, from_parts((R)float_of_half(a), 0))
 TO(f16, half_t, half_of_float((float)re_of(a)))
 #endif
 
-#define FROM_ENTRY(name, slot, bytes, dtype, hub) [CPU_##slot] = from_##name,
-#define TO_ENTRY(name, slot, bytes, dtype, hub)   [CPU_##slot] = to_##name,
+#define FROM_ENTRY(name, slot, bytes, dtype, hub, kind) [CPU_##slot] = from_##name,
+#define TO_ENTRY(name, slot, bytes, dtype, hub, kind)   [CPU_##slot] = to_##name,
 #if defined(DTYPE_F32)
 #define FLOAT8(name, format)                        \
     FROM(name, uint8_t, float_of_float8(a, format)) \

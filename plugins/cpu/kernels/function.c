@@ -185,7 +185,7 @@ KERNEL(logit)
     else
         odds(t, p[1], n, eps, CPU_F32);
     vector_unary(t, t, n, SLEEF(log, 10));
-    if (s->slot == CPU_F32 || s->slot == CPU_F64) logit_middle(t, p[1], n, eps);
+    if (cpu_slot_is((int32_t)s->slot, CPU_KIND_FLOAT)) logit_middle(t, p[1], n, eps);
     memcpy(p[0], t, (size_t)n * sizeof(T));
 }
 

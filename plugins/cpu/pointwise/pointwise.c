@@ -66,14 +66,11 @@ static int32_t is_mixed(const tn_nest *nest, const char *types, int32_t slot)
 /* The first hub dtype of a slot that has a kernel, the slot itself before all, or -1. */
 static int32_t choose_hub(uint32_t op, const tn_nest *nest, const char *types, int32_t slot)
 {
-#define SLOT_HUB(name, slot, bytes, dtype, hub) CPU_##hub,
-    static const int8_t hubs[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_HUB)};
     static const int8_t wider[CPU_HUB_COUNT] = {
         [CPU_F32] = CPU_F64, [CPU_F64] = CPU_F64,  [CPU_I32] = CPU_I64,
         [CPU_I64] = CPU_I64, [CPU_C64] = CPU_C128, [CPU_C128] = CPU_C128};
-    int32_t half = slot == CPU_F16 || slot == CPU_BF16;
-    if (kernels[op][slot] && !(half && is_mixed(nest, types, slot))) return slot;
-    int32_t hub = hubs[slot];
+    if (kernels[op][slot] && !(cpu_slot_is_half(slot) && is_mixed(nest, types, slot))) return slot;
+    int32_t hub = cpu_slot_hubs[slot];
     if (!kernels[op][hub]) hub = wider[hub];
     return kernels[op][hub] ? hub : -1;
 }
@@ -121,10 +118,8 @@ static void read_scalars(const tn_call *call, cpu_scalars *s)
 /* ATen converts scalars to the dtype: negative ones wrap around in an unsigned dtype, but not in its hub. */
 static void wrap_scalars(cpu_scalars *s, int32_t slot)
 {
-    int64_t mask = slot == CPU_U8    ? UINT8_MAX
-                   : slot == CPU_U16 ? UINT16_MAX
-                   : slot == CPU_U32 ? UINT32_MAX
-                                     : 0;
+    int64_t bytes = cpu_slot_is(slot, CPU_KIND_UNSIGNED) ? cpu_slot_bytes[slot] : 8;
+    int64_t mask = bytes < 8 ? (INT64_C(1) << 8 * bytes) - 1 : 0;
     for (uint32_t n = 0; mask && n < s->count; n++) {
         if (s->i[n] >= 0) continue;
         s->i[n] &= mask;
@@ -237,19 +232,8 @@ static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot
     if (number != CPU_OP_remainder && number != CPU_OP_fmod && number != CPU_OP_floor_divide &&
         number != CPU_OP_div_trunc)
         return 0;
-    switch (slot) {
-    case CPU_U8:
-    case CPU_I8:
-    case CPU_I16:
-    case CPU_I32:
-    case CPU_I64:
-    case CPU_U16:
-    case CPU_U32:
-    case CPU_U64:
-        return holds_zero(nest, divisor, cpu_slot_bytes[slot]);
-    default:
-        return 0;
-    }
+    return cpu_slot_is(slot, CPU_KIND_UNSIGNED | CPU_KIND_SIGNED) &&
+           holds_zero(nest, divisor, cpu_slot_bytes[slot]);
 }
 
 /* The slot of a call's dtype; most calls are float32. */
@@ -369,10 +353,8 @@ static const float *scaling_scalar(const tn_nest *nest, uint32_t number)
 {
     if ((number != CPU_OP_mul && number != CPU_OP_div) || nest->n_operands != 3) return NULL;
     const tn_operand *by = cpu_operand(nest, 2);
-    tn_dtype dtype = cpu_operand(nest, 1)->dtype;
-    int32_t half = dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
-    return half && by->flags & TN_OPERAND_IMMEDIATE && by->dtype == TN_FLOAT32 ? (const void *)by->host
-                                                                               : NULL;
+    if (!(by->flags & TN_OPERAND_IMMEDIATE) || by->dtype != TN_FLOAT32) return NULL;
+    return cpu_slot_is_half(slot_of(cpu_operand(nest, 1)->dtype)) ? (const void *)by->host : NULL;
 }
 
 /* Runs it as an operator with one tensor, so the scalar is not expanded to a run. */

@@ -75,8 +75,5 @@ static int32_t draw_numbers(void *self, const tn_call *call)
     return TN_OK;
 }
 
-static const tn_dtype dtypes[] = {TN_BOOL,     TN_UINT8,   TN_INT8,    TN_INT16,  TN_INT32,
-                                  TN_INT64,    TN_UINT16,  TN_UINT32,  TN_UINT64, TN_FLOAT16,
-                                  TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64, 0};
-const tn_kernel_row cpu_random_rows[] = {CPU_ROW(TN_SCHEMA_RANDOM, dtypes, draw_numbers)};
+const tn_kernel_row cpu_random_rows[] = {CPU_ROW(TN_SCHEMA_RANDOM, cpu_every_real_dtypes, draw_numbers)};
 const uint32_t cpu_random_row_count = CPU_ROW_COUNT(cpu_random_rows);

@@ -274,11 +274,10 @@ static const char *count_fits(void *self, const tn_call *call)
     return fits ? NULL : "binomial: prob must have the dtype of count and broadcast to its sizes";
 }
 
-static const tn_dtype dtypes[] = {TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64, 0};
-#define ROW(text, function, check)                                                                  \
-    {                                                                                               \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = text, .dtypes = dtypes, \
-        .run = function, .can_run = check                                                           \
+#define ROW(text, function, check)                                                \
+    {                                                                             \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = text, \
+        .dtypes = cpu_float_dtypes, .run = function, .can_run = check             \
     }
 const tn_kernel_row cpu_sample_rows[] = {
     ROW("aten::poisson(Tensor self, Generator? generator=None) -> Tensor", run_poisson, NULL),

@@ -70,28 +70,17 @@ static const cpu_reduce_kernel *find_kernel(uint32_t op, int32_t slot)
     return NULL;
 }
 
-static int32_t is_complex_slot(int32_t slot)
-{
-    return slot == CPU_C64 || slot == CPU_C128 || slot == CPU_C32;
-}
-
-static int32_t is_float_slot(int32_t slot)
-{
-    return slot == CPU_F32 || slot == CPU_F64 || slot == CPU_F16 || slot == CPU_BF16 || slot >= CPU_E4M3FN;
-}
-
 /* The dtype that elements are converted to: the input's hub dtype, unless the result is of another kind. */
 static int32_t choose_hub(int32_t input, int32_t output, uint32_t op)
 {
     int32_t truth = op == CPU_REDUCE_any || op == CPU_REDUCE_all || op == CPU_REDUCE_count;
     if (!truth && op != CPU_REDUCE_argmax && op != CPU_REDUCE_argmin) {
-        if (is_complex_slot(output)) return CPU_C128;
-        if (is_float_slot(output) && !is_complex_slot(input))
-            return output == CPU_F64 || input == CPU_F64 ? CPU_F64 : is_float_slot(input) ? CPU_F32 : CPU_F64;
-        if (!is_complex_slot(input)) return CPU_I64;
+        if (cpu_slot_is_complex(output)) return CPU_C128;
+        if (cpu_slot_is_float(output) && !cpu_slot_is_complex(input))
+            return output != CPU_F64 && cpu_slot_is_float(input) ? cpu_exact_hub(input) : CPU_F64;
+        if (!cpu_slot_is_complex(input)) return CPU_I64;
     }
-    if (is_complex_slot(input)) return CPU_C128;
-    return input == CPU_F64 ? CPU_F64 : is_float_slot(input) ? CPU_F32 : CPU_I64;
+    return cpu_slot_is_complex(input) ? CPU_C128 : cpu_exact_hub(input);
 }
 
 /* ---- Along a run --------------------------------------------------------------------------------------- */
@@ -445,7 +434,7 @@ static int32_t plan_results(const tn_call *call, reduce_call *c)
     tn_nest outputs = *call->nest;
     outputs.n_operands = outputs.n_outputs;
     for (uint32_t i = 0; i < outputs.n_outputs; i++) {
-        int32_t complex = is_complex_slot(cpu_slot(cpu_operand(call->nest, i)->dtype));
+        bool complex = cpu_slot_is_complex(cpu_slot(cpu_operand(call->nest, i)->dtype));
         want[i] = c->hub == CPU_I64 ? CPU_I64 : c->hub == CPU_C128 && complex ? CPU_C128 : CPU_F64;
     }
     return cpu_plan_make(&c->results, &outputs, call->nest->kept, want);

@@ -353,22 +353,7 @@ static int32_t run_scan(void *self, const tn_call *call)
     c.in = cpu_operand(nest, nest->n_outputs);
     c.out_slot = cpu_slot(c.out->dtype);
     c.in_slot = cpu_slot(c.in->dtype);
-    switch (c.out_slot) {
-    case CPU_F32:
-    case CPU_F64:
-    case CPU_F16:
-    case CPU_BF16:
-        c.hub = CPU_F64;
-        break;
-    case CPU_C32:
-    case CPU_C64:
-    case CPU_C128:
-        c.hub = CPU_C128;
-        break;
-    default:
-        c.hub = CPU_I64;
-        break;
-    }
+    c.hub = cpu_slot_is_complex(c.out_slot) ? CPU_C128 : cpu_slot_is_float(c.out_slot) ? CPU_F64 : CPU_I64;
     if (c.hub == CPU_C128 && (c.kind == SCAN_MAX || c.kind == SCAN_MIN))
         return cpu_error(call, TN_E_UNSUPPORTED, "cpu: this scan has no order of complex numbers");
     int64_t grain = SCAN_GRAIN / c.length;

@@ -32,10 +32,7 @@ static inline uint64_t key_of_double(double x)
 static void chunk_keys(uint64_t *restrict keys, const cpu_line *line, int64_t first, int64_t n)
 {
     cpu_buffer dense, raw;
-    int32_t slot = line->slot;
-    int32_t hub = slot == CPU_F64                                                                ? CPU_F64
-                  : slot == CPU_F32 || slot == CPU_F16 || slot == CPU_BF16 || slot >= CPU_E4M3FN ? CPU_F32
-                                                                                                 : CPU_I64;
+    int32_t slot = line->slot, hub = cpu_exact_hub(slot);
     const float *narrow = (const float *)(const void *)dense.bytes;
     const double *wide = (const double *)(const void *)dense.bytes;
     const uint64_t *whole = (const uint64_t *)(const void *)dense.bytes;

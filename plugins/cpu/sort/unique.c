@@ -23,7 +23,7 @@ static int32_t is_nan_key(const items *t, uint64_t key)
 {
     int32_t slot = cpu_slot(t->self->dtype);
     if (slot == CPU_F64) return key == UINT64_MAX;
-    return (slot == CPU_F32 || slot == CPU_F16 || slot == CPU_BF16) && key == UINT32_MAX;
+    return cpu_slot_is_float(slot) && key == UINT32_MAX;
 }
 
 static int compare(const items *t, int64_t a, int64_t b)
@@ -181,7 +181,7 @@ static void mark_neighbours(uint8_t *differs, const void *x, int64_t n, int32_t 
         mark_f32(differs, x, n);
     else if (slot == CPU_F64)
         mark_f64(differs, x, n);
-    else if (slot == CPU_F16 || slot == CPU_BF16)
+    else if (cpu_slot_is_half(slot))
         mark_half(differs, x, n, slot == CPU_F16 ? 0x7c00 : 0x7f80);
     else if (cpu_slot_bytes[slot] == 8)
         mark(differs, x, n, 8);

@@ -64,7 +64,8 @@ extern const tn_dtype cpu_real_dtypes[];       /* integers and floats */
 extern const tn_dtype cpu_ordered_dtypes[];    /* bool, integers, floats */
 extern const tn_dtype cpu_number_dtypes[];     /* integers, floats, complex */
 extern const tn_dtype cpu_all_dtypes[];        /* bool, integers, floats, complex */
-extern const tn_dtype cpu_everything_dtypes[]; /* these, unsigned integers and complex32 */
+extern const tn_dtype cpu_every_real_dtypes[]; /* bool, all integers, floats */
+extern const tn_dtype cpu_everything_dtypes[]; /* bool, all integers, floats, complex32 and complex */
 
 /* ---- Errors ------------------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define INTEGERS TN_UINT8, TN_INT8, TN_INT16, TN_INT32, TN_INT64
+#define UNSIGNED TN_UINT16, TN_UINT32, TN_UINT64
 #define FLOATS   TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64
 #define COMPLEX  TN_COMPLEX64, TN_COMPLEX128
 
@@ -23,8 +24,8 @@ const tn_dtype cpu_real_dtypes[] = {INTEGERS, FLOATS, 0};
 const tn_dtype cpu_ordered_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, 0};
 const tn_dtype cpu_number_dtypes[] = {INTEGERS, FLOATS, COMPLEX, 0};
 const tn_dtype cpu_all_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, COMPLEX, 0};
-const tn_dtype cpu_everything_dtypes[] = {TN_BOOL, INTEGERS, TN_UINT16,    TN_UINT32, TN_UINT64,
-                                          FLOATS,  COMPLEX,  TN_COMPLEX32, 0};
+const tn_dtype cpu_every_real_dtypes[] = {TN_BOOL, INTEGERS, UNSIGNED, FLOATS, 0};
+const tn_dtype cpu_everything_dtypes[] = {TN_BOOL, INTEGERS, UNSIGNED, FLOATS, TN_COMPLEX32, COMPLEX, 0};
 
 int32_t cpu_error(const tn_call *call, int32_t status, const char *format, ...)
 {

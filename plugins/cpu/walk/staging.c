@@ -22,13 +22,15 @@
 /* Shorter rows are walked several at a time. */
 #define SHORT_ROW 256
 
-#define SLOT_BYTES(name, slot, bytes, dtype, hub) bytes,
+#define SLOT_BYTES(name, slot, bytes, dtype, hub, kind) bytes,
+#define SLOT_HUB(name, slot, bytes, dtype, hub, kind)   CPU_##hub,
 const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_BYTES)};
+const int8_t cpu_slot_hubs[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_HUB)};
 
 int32_t cpu_slot(tn_dtype dtype)
 {
-#define SLOT_CASE(name, slot, bytes, dtype, hub) \
-    case dtype:                                  \
+#define SLOT_CASE(name, slot, bytes, dtype, hub, kind) \
+    case dtype:                                        \
         return CPU_##slot;
     switch (dtype) {
         CPU_DTYPES(SLOT_CASE)
@@ -56,9 +58,8 @@ cpu_convert_fn cpu_converter(int32_t to, int32_t from)
 /* The hub for a conversion between two dtypes that are not hubs. */
 static int32_t middle_hub(int32_t to, int32_t from)
 {
-    int32_t to_integer = to >= CPU_BOOL && to <= CPU_U64, from_integer = from >= CPU_BOOL && from <= CPU_U64;
-    if (to_integer && from_integer) return CPU_I64;
-    return to == CPU_C32 || from == CPU_C32 ? CPU_C64 : CPU_F32;
+    if (cpu_slot_is_integer(to) && cpu_slot_is_integer(from)) return CPU_I64;
+    return cpu_slot_is_complex(to) || cpu_slot_is_complex(from) ? CPU_C64 : CPU_F32;
 }
 
 void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t n)
@@ -75,9 +76,9 @@ void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot,
     _Alignas(64) char middle[CPU_CHUNK * 8];
     int32_t hub = middle_hub(to_slot, from_slot);
     /* The 8-bit floats convert from and to float32 only. */
-    int32_t from_float8 = from_slot >= CPU_E4M3FN, to_float8 = to_slot >= CPU_E4M3FN;
+    bool float8 = cpu_slot_is(from_slot, CPU_KIND_FLOAT8) || cpu_slot_is(to_slot, CPU_KIND_FLOAT8);
     if (from_slot < CPU_HUB_COUNT || to_slot < CPU_HUB_COUNT) hub = CPU_F32;
-    if ((from_float8 || to_float8) && hub == CPU_C64) hub = CPU_F32;
+    if (float8 && hub == CPU_C64) hub = CPU_F32;
     cpu_convert_fn in = cpu_converter(hub, from_slot), out = cpu_converter(to_slot, hub);
     for (int64_t i = 0; i < n; i += CPU_CHUNK) {
         int64_t m = n - i < CPU_CHUNK ? n - i : CPU_CHUNK;

@@ -16,6 +16,13 @@
 #define CPU_MAX_OPERANDS 6
 
 extern const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT];
+/* The hub that a dtype is computed in where it has no kernel; see kernels/dtypes.h. */
+extern const int8_t cpu_slot_hubs[CPU_SLOT_COUNT];
+/* The smallest hub of the same kind that keeps every value: int64 for all integers. */
+static inline int32_t cpu_exact_hub(int32_t slot)
+{
+    return cpu_slot_is_integer(slot) ? CPU_I64 : cpu_slot_hubs[slot];
+}
 
 /* Converts n contiguous elements between any two dtypes. The runs do not overlap. */
 void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t n);
