@@ -200,7 +200,7 @@ static void run_contiguous(fft_job *job, const line_memory *m, const void *in, v
 }
 
 /* Copies elements of 4, 8 or 16 bytes; steps in bytes. */
-static void copy_elements(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n,
+static void copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
                           int64_t bytes)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -214,10 +214,10 @@ static void copy_elements(const char *from, int64_t from_step, char *to, int64_t
 }
 
 /* Real elements to complex ones, and the real parts of complex ones. */
-static void real_to_pairs(const char *in, char *out, int64_t n, int64_t bytes)
+static void real_to_pairs(char *out, const char *in, int64_t n, int64_t bytes)
 {
     memset(out, 0, (size_t)(2 * n * bytes));
-    copy_elements(in, bytes, out, 2 * bytes, n, bytes);
+    copy_elements(out, 2 * bytes, in, bytes, n, bytes);
 }
 
 /* out[written - k] = conjugate of out[k], for the elements from `known` on; `n` is the period. */
@@ -241,7 +241,7 @@ static void run_real_in(fft_job *job, const line_memory *m, const char *in, char
 {
     int64_t n = job->lines.n, half = n / 2, pair = 2 * job->real_bytes;
     if (n % 2) {
-        real_to_pairs(in, m->output, n, job->real_bytes);
+        real_to_pairs(m->output, in, n, job->real_bytes);
         run_contiguous(job, m, m->output, m->output, false, job->lines.scale);
         memcpy(out, m->output, (size_t)(job->lines.written * pair));
         return;
@@ -265,7 +265,7 @@ static void run_real_out(fft_job *job, const line_memory *m, const char *in, cha
     memset(m->output + job->real_bytes, 0, (size_t)job->real_bytes);
     mirror(m->output, half + 1, n, n, job->real_bytes);
     run_contiguous(job, m, m->output, m->output, true, job->lines.scale);
-    copy_elements(m->output, pair, out, job->real_bytes, n, job->real_bytes);
+    copy_elements(out, job->real_bytes, m->output, pair, n, job->real_bytes);
 }
 
 static void run_line(fft_job *job, const line_memory *m, int64_t line)
@@ -274,7 +274,7 @@ static void run_line(fft_job *job, const line_memory *m, int64_t line)
     char *out, *to;
     find_line(job, line, &in, &out);
     if (job->lines.in_step != job->in_bytes) {
-        copy_elements(in, job->lines.in_step, m->input, job->in_bytes, job->read, job->in_bytes);
+        copy_elements(m->input, job->in_bytes, in, job->lines.in_step, job->read, job->in_bytes);
         in = m->input;
     }
     to = job->lines.out_step == job->out_bytes
@@ -287,7 +287,7 @@ static void run_line(fft_job *job, const line_memory *m, int64_t line)
     else
         run_contiguous(job, m, in, to, job->lines.backward, job->lines.scale);
     if (to != out)
-        copy_elements(to, job->out_bytes, out, job->lines.out_step, job->lines.written, job->out_bytes);
+        copy_elements(out, job->lines.out_step, to, job->out_bytes, job->lines.written, job->out_bytes);
 }
 
 static void run_line_range(void *user, int64_t begin, int64_t end, int32_t thread)

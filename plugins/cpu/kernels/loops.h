@@ -29,31 +29,29 @@
 #include "pointwise_ops.h"
 #include "vocabulary.h"
 
-#if defined(DTYPE_F16) && defined(__F16C__)
-enum { BLOCK = CPU_BLOCK };
-ALWAYS_INLINE void widen(T *to, const E *from)
-{
-    cpu_widen(to, from, CPU_BLOCK);
-}
-ALWAYS_INLINE void narrow(E *to, const T *from)
-{
-    cpu_narrow(to, from, CPU_BLOCK);
-}
-#else
 /*
  * Blocks for bfloat16 as well: they keep the compiler from merging the formula's conditions with the
  * rounding's.
  */
 enum { BLOCK = CPU_IS_HALF ? CPU_BLOCK : 1 };
-ALWAYS_INLINE void widen(T *to, const E *from)
+
+/* One block of n elements, a number that the compiler knows; those of nn/runs.h are from and to its `acc`. */
+ALWAYS_INLINE void widen(T *to, const E *from, int n)
 {
-    for (int j = 0; j < BLOCK; j++) to[j] = load(from + j);
-}
-ALWAYS_INLINE void narrow(E *to, const T *from)
-{
-    for (int j = 0; j < BLOCK; j++) store(to + j, from[j]);
-}
+#if defined(DTYPE_F16) && defined(__F16C__)
+    cpu_widen(to, from, n);
+#else
+    for (int j = 0; j < n; j++) to[j] = load(from + j);
 #endif
+}
+ALWAYS_INLINE void narrow(E *to, const T *from, int n)
+{
+#if defined(DTYPE_F16) && defined(__F16C__)
+    cpu_narrow(to, from, n);
+#else
+    for (int j = 0; j < n; j++) store(to + j, from[j]);
+#endif
+}
 
 /*
  * The same where the order of elements within a block does not matter, as long as all operands share it. A
@@ -81,11 +79,11 @@ ALWAYS_INLINE void narrow_together(E *to, const T *from)
 #else
 ALWAYS_INLINE void widen_apart(T *to, const E *from)
 {
-    widen(to, from);
+    widen(to, from, BLOCK);
 }
 ALWAYS_INLINE void narrow_together(E *to, const T *from)
 {
-    narrow(to, from);
+    narrow(to, from, BLOCK);
 }
 #endif
 
@@ -120,8 +118,8 @@ ALWAYS_INLINE void map_block(void *out, const E *const *in, int32_t operands, fo
     T u[BLOCK], v[BLOCK], w[BLOCK];
     uint8_t *truth = out;
     if (f.test || f.compare) {
-        widen(u, in[0]);
-        if (operands > 1) widen(v, in[1]);
+        widen(u, in[0], BLOCK);
+        if (operands > 1) widen(v, in[1], BLOCK);
         for (int j = 0; j < BLOCK; j++) truth[j] = (uint8_t)(f.test ? f.test(u[j]) : f.compare(u[j], v[j]));
         return;
     }

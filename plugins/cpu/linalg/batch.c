@@ -147,7 +147,7 @@ cpu_matrix cpu_corner(cpu_matrix m, int64_t rows, int64_t columns)
 }
 
 /* `count` elements of 4, 8 or 16 bytes, steps in elements. */
-static void copy_column(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t count,
+static void copy_column(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count,
                         int64_t bytes)
 {
     if (from_step == 1 && to_step == 1) {
@@ -164,13 +164,13 @@ static void copy_column(const char *from, int64_t from_step, char *to, int64_t t
 void cpu_matrix_read(cpu_matrix m, void *to, int64_t ld, int64_t bytes)
 {
     for (int64_t j = 0; j < m.columns; j++)
-        copy_column(m.at + j * m.column * bytes, m.row, (char *)to + j * ld * bytes, 1, m.rows, bytes);
+        copy_column((char *)to + j * ld * bytes, 1, m.at + j * m.column * bytes, m.row, m.rows, bytes);
 }
 
 void cpu_matrix_write(const void *from, int64_t ld, cpu_matrix m, int64_t bytes)
 {
     for (int64_t j = 0; j < m.columns; j++)
-        copy_column((const char *)from + j * ld * bytes, 1, m.at + j * m.column * bytes, m.row, m.rows,
+        copy_column(m.at + j * m.column * bytes, m.row, (const char *)from + j * ld * bytes, 1, m.rows,
                     bytes);
 }
 

@@ -101,7 +101,7 @@ static const void *widened(const cpu_conv *c, const void *from, int64_t count, f
 {
     float *to = *memory;
     if (!from) return NULL;
-    cpu_gemm_kernels_of(c->dtype)->widen(from, 0, 1, 1, count, to);
+    cpu_gemm_kernels_of(c->dtype)->widen(to, from, 0, 1, 1, count);
     *memory += count;
     return to;
 }
@@ -126,7 +126,7 @@ static int32_t run_half(const cpu_conv_pass *p)
     pass.bias = widened(c, p->bias, p->kind == CPU_CONV_FORWARD ? c->y_channels : c->x_channels, &next);
     pass.out = next;
     status = run_full(&pass);
-    if (status == TN_OK) cpu_gemm_kernels_of(c->dtype)->narrow(pass.out, out, (double[2]){0, 0}, p->out);
+    if (status == TN_OK) cpu_gemm_kernels_of(c->dtype)->narrow(p->out, pass.out, out, (double[2]){0, 0});
     return status;
 }
 

@@ -160,8 +160,8 @@ static int32_t run_weights(column_job *job)
     if (job->parts > 1 && !job->partials) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(call, job->parts, 1, run_weight_parts, job);
     for (int64_t part = 1; job->status == TN_OK && part < job->parts; part++)
-        cpu_gemm_kernels_of(c->dtype)->add(job->partials + (part - 1) * all, all / job->bytes,
-                                           job->pass->out);
+        cpu_gemm_kernels_of(c->dtype)->add(job->pass->out, job->partials + (part - 1) * all,
+                                           all / job->bytes);
     return job->status;
 }
 

@@ -108,7 +108,7 @@ static void run_images(void *user, int64_t begin, int64_t end, int32_t thread)
     for (int64_t item = begin; item < end; item++) {
         int64_t index = item / job->parts, part = item % job->parts, group = index % c->groups;
         const char *bias = job->pass->bias;
-        if (placed != index) job->kernels->place(in + index * in_step, &job->grid, d->in_channels, image);
+        if (placed != index) job->kernels->place(image, in + index * in_step, &job->grid, d->in_channels);
         placed = index;
         job->kernels->image_blocks(d, image, job->packed + group * job->packed_step * bytes,
                                    bias ? bias + group * d->out_channels * bytes : NULL,
@@ -129,8 +129,8 @@ static int32_t run_outputs(direct_job *job)
     job->packed = cpu_scratch(p->call, (uint64_t)(c->groups * job->packed_step * bytes));
     if (!job->packed) return TN_E_OUT_OF_MEMORY;
     for (int64_t g = 0; g < c->groups; g++)
-        job->kernels->pack((const char *)p->w + g * w_step, &job->d,
-                           job->packed + g * job->packed_step * bytes);
+        job->kernels->pack(job->packed + g * job->packed_step * bytes, (const char *)p->w + g * w_step,
+                           &job->d);
     job->parts = images >= wanted ? 1 : min_i64(job->blocks, ceil_div(wanted, max_i64(1, images)));
     cpu_parallel_ranges(p->call, images * job->parts, max_i64(1, images * job->parts / (4 * wanted)),
                         run_images, job);
@@ -148,11 +148,11 @@ static void place_images(void *user, int64_t begin, int64_t end, int32_t thread)
         char *x = job->x_placed + i * job->d.x_image_step * bytes;
         char *y = job->y_placed + i * job->d.y_image_step * bytes;
         int64_t n = job->first + i;
-        job->kernels->place((const char *)job->pass->x + n * c->x_channels * cpu_volume(c->x_size) * bytes,
-                            &job->grid, c->x_channels, x);
+        job->kernels->place(x, (const char *)job->pass->x + n * c->x_channels * cpu_volume(c->x_size) * bytes,
+                            &job->grid, c->x_channels);
         memset(x + x_used * bytes, 0, (size_t)((job->d.x_image_step - x_used) * bytes));
-        job->kernels->place((const char *)job->pass->y + n * c->y_channels * cpu_volume(c->y_size) * bytes,
-                            &job->y_grid, c->y_channels, y);
+        job->kernels->place(y, (const char *)job->pass->y + n * c->y_channels * cpu_volume(c->y_size) * bytes,
+                            &job->y_grid, c->y_channels);
     }
 }
 

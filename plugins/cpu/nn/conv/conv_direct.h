@@ -35,8 +35,8 @@ typedef struct cpu_conv_direct_kernels {
     int64_t rows;  /* output channels in a block */
     int64_t slack; /* elements that may be read past the last position */
     int64_t lanes;
-    void (*place)(const void *from, const cpu_grid *grid, int64_t channels, void *to);
-    void (*pack)(const void *w, const cpu_direct *d, void *to);
+    void (*place)(void *to, const void *from, const cpu_grid *grid, int64_t channels);
+    void (*pack)(void *to, const void *w, const cpu_direct *d);
     void (*image_blocks)(const cpu_direct *d, const void *image, const void *weights, const void *bias,
                          int64_t begin, int64_t end, void *out);
     void (*weights_block)(const cpu_direct *d, const void *x, const void *y, int64_t images, int64_t block,

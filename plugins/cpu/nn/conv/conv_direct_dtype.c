@@ -24,7 +24,7 @@ typedef E vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(E)), m
 
 /* Writes the rows of a channel into the zeros of its grid: a padded image, or outputs with the gaps of the
  * image's grid. */
-static void place(const void *from_v, const cpu_grid *grid, int64_t channels, void *to_v)
+static void place(void *to_v, const void *from_v, const cpu_grid *grid, int64_t channels)
 {
     const E *from = from_v;
     E *to = to_v;
@@ -41,7 +41,7 @@ static void place(const void *from_v, const cpu_grid *grid, int64_t channels, vo
 }
 
 /* Blocks of ROWS output channels: for each column (input channel and kernel element) the ROWS weights. */
-static void pack(const void *w_v, const cpu_direct *d, void *to_v)
+static void pack(void *to_v, const void *w_v, const cpu_direct *d)
 {
     const E *w = w_v;
     E *to = to_v;

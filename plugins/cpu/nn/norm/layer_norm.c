@@ -135,7 +135,7 @@ static void write_gradients(const tn_call *call, norm_job *job, uint32_t mask)
         cpu_parallel_ranges(call, job->weights, 1, run_channel_parameters, job);
     for (int i = 0; i < 2; i++) {
         for (int64_t part = 1; job->runs.by_element && part < ROW_PARTS; part++)
-            job->k->add(sums[i] + part * bytes, job->weights, sums[i]);
+            job->k->add(sums[i], sums[i] + part * bytes, job->weights);
         if (outs[i]) job->k->write(sums[i], job->weights, outs[i]);
     }
 }

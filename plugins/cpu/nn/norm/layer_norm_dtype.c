@@ -190,7 +190,7 @@ static void channel_parameters(const cpu_runs *runs, int64_t channel, void *weig
     ((T *)bias)[channel] = (T)biases;
 }
 
-static void add(const void *from, int64_t count, void *to)
+static void add(void *to, const void *from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) ((T *)to)[i] += ((const T *)from)[i];
 }

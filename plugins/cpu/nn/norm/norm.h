@@ -75,7 +75,8 @@ typedef struct cpu_layer_norm_kernels {
     void (*row_parameters)(const cpu_runs *runs, int64_t begin, int64_t end, void *weight, void *bias);
     /* Group normalisation: gradients of channel c over the batch. */
     void (*channel_parameters)(const cpu_runs *runs, int64_t channel, void *weight, void *bias);
-    void (*add)(const void *from, int64_t count, void *to);
+    /* to[i] += from[i] */
+    void (*add)(void *to, const void *from, int64_t count);
 } cpu_layer_norm_kernels;
 
 #endif

@@ -180,7 +180,7 @@ static int32_t open_samples(pool_job *job)
     }
     for (int64_t i = 0; status == TN_OK && i < count; i++) {
         float narrow = 0;
-        if (products->widen) products->widen((const char *)data + 2 * i, 0, 1, 1, 1, &narrow);
+        if (products->widen) products->widen(&narrow, (const char *)data + 2 * i, 0, 1, 1, 1);
         job->samples[i] = t->dtype == TN_FLOAT64   ? ((const double *)data)[i]
                           : t->dtype == TN_FLOAT32 ? (double)((const float *)data)[i]
                                                    : (double)narrow;

@@ -87,7 +87,7 @@ static int32_t make_dense(const tn_call *call, tn_dtype dtype, int64_t rows, int
 {
     *memory = cpu_alloc(call, rows * columns * tn_dtype_bytes(dtype));
     if (!*memory) return TN_E_OUT_OF_MEMORY;
-    cpu_gemm_kernels_of(dtype)->gather(*data, *row, *col, rows, columns, *memory);
+    cpu_gemm_kernels_of(dtype)->gather(*memory, *data, *row, *col, rows, columns);
     *data = *memory;
     *row = columns;
     *col = 1;
@@ -99,7 +99,7 @@ static void begin_with_bias(const cpu_gemm_kernels *kernels, cpu_gemm *g, int64_
 {
     if (!g->bias) return;
     for (int64_t i = 0; i < g->m; i++)
-        kernels->gather(g->bias, 0, 1, 1, g->n, (char *)g->c + i * g->c_row * bytes);
+        kernels->gather((char *)g->c + i * g->c_row * bytes, g->bias, 0, 1, 1, g->n);
     g->bias = NULL;
     g->beta[0] = 1;
 }
@@ -169,14 +169,14 @@ static int32_t gemm_library(const tn_call *call, tn_dtype dtype, int32_t library
 /* ---- Half types by panels ---------------------------------------------------------------------------- */
 
 /* Widens a panel of rows x columns. One that is stored by columns stays so. */
-static void widen_panel(const cpu_gemm_kernels *kernels, const void *from, int64_t row, int64_t col,
-                        int64_t rows, int64_t columns, float *to, int64_t *out_row, int64_t *out_col)
+static void widen_panel(const cpu_gemm_kernels *kernels, float *to, const void *from, int64_t row,
+                        int64_t col, int64_t rows, int64_t columns, int64_t *out_row, int64_t *out_col)
 {
     bool by_columns = row == 1 && col != 1;
     if (by_columns)
-        kernels->widen(from, col, 1, columns, rows, to);
+        kernels->widen(to, from, col, 1, columns, rows);
     else
-        kernels->widen(from, row, col, rows, columns, to);
+        kernels->widen(to, from, row, col, rows, columns);
     *out_row = by_columns ? 1 : columns;
     *out_col = by_columns ? rows : 1;
 }
@@ -202,14 +202,14 @@ static int32_t run_panels(const tn_call *call, const cpu_gemm_kernels *kernels, 
         wide.k = min_i64(PANEL_DEPTH, g->k - p);
         wide.beta[0] = p > 0;
         wide.beta[1] = 0;
-        widen_panel(kernels, (const char *)g->a + (i * g->a_row + p * g->a_col) * 2, g->a_row, g->a_col,
-                    wide.m, wide.k, to->a, &wide.a_row, &wide.a_col);
-        widen_panel(kernels, (const char *)g->b + (p * g->b_row + j * g->b_col) * 2, g->b_row, g->b_col,
-                    wide.k, wide.n, to->b, &wide.b_row, &wide.b_col);
+        widen_panel(kernels, to->a, (const char *)g->a + (i * g->a_row + p * g->a_col) * 2, g->a_row,
+                    g->a_col, wide.m, wide.k, &wide.a_row, &wide.a_col);
+        widen_panel(kernels, to->b, (const char *)g->b + (p * g->b_row + j * g->b_col) * 2, g->b_row,
+                    g->b_col, wide.k, wide.n, &wide.b_row, &wide.b_col);
         status = cpu_gemm_serial(call, TN_FLOAT32, &wide);
     }
     for (int64_t r = 0; status == TN_OK && r < wide.m; r++)
-        kernels->narrow(to->c + r * wide.n, wide.n, g->beta, c + r * g->c_row * 2);
+        kernels->narrow(c + r * g->c_row * 2, to->c + r * wide.n, wide.n, g->beta);
     return status;
 }
 
@@ -392,8 +392,9 @@ static void add_layers(void *user, int64_t begin, int64_t end, int32_t thread)
     int64_t bytes = tn_dtype_bytes(t->dtype), layer_bytes = t->g->m * t->g->n * bytes;
     for (int64_t i = begin; i < end; i++)
         for (int64_t layer = 1; layer < t->layers; layer++)
-            cpu_gemm_kernels_of(t->dtype)->add(t->partials + (layer - 1) * layer_bytes + i * t->g->n * bytes,
-                                               t->g->n, (char *)t->g->c + i * t->g->c_row * bytes);
+            cpu_gemm_kernels_of(t->dtype)->add((char *)t->g->c + i * t->g->c_row * bytes,
+                                               t->partials + (layer - 1) * layer_bytes + i * t->g->n * bytes,
+                                               t->g->n);
 }
 
 static int32_t gemm_tiled(const tn_call *call, tn_dtype dtype, const cpu_gemm *g, int64_t wanted)

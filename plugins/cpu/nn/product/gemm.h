@@ -58,12 +58,12 @@ typedef struct cpu_gemm_kernels {
      * NULL: none for this dtype. */
     void (*thin)(const cpu_gemm *g, int64_t begin, int64_t end);
     /* to[i * columns + j] = from[i * row + j * col]. */
-    void (*gather)(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, void *to);
+    void (*gather)(void *to, const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns);
     /* to[i] += from[i]. */
-    void (*add)(const void *from, int64_t count, void *to);
+    void (*add)(void *to, const void *from, int64_t count);
     /* Half types only: to and from float32, row by row. */
-    void (*widen)(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, float *to);
-    void (*narrow)(const float *from, int64_t count, const double beta[2], void *to);
+    void (*widen)(float *to, const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns);
+    void (*narrow)(void *to, const float *from, int64_t count, const double beta[2]);
 } cpu_gemm_kernels;
 
 extern cpu_kernel_table cpu_gemm_table;

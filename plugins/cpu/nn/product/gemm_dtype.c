@@ -311,7 +311,7 @@ static void thin_product(const cpu_gemm *g, int64_t begin, int64_t end)
 #define thin_product NULL
 #endif
 
-static void gather(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, void *to)
+static void gather(void *to, const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns)
 {
     E *out = to;
     for (int64_t i = 0; i < rows; i++) {
@@ -324,7 +324,7 @@ static void gather(const void *from, int64_t row, int64_t col, int64_t rows, int
     }
 }
 
-static void add(const void *from, int64_t count, void *to)
+static void add(void *to, const void *from, int64_t count)
 {
     const E *restrict in = from;
     E *restrict out = to;
@@ -332,7 +332,7 @@ static void add(const void *from, int64_t count, void *to)
 }
 
 #if CPU_IS_HALF
-static void widen_rows(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, float *to)
+static void widen_rows(float *to, const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns)
 {
     for (int64_t i = 0; i < rows; i++) {
         const E *in = (const E *)from + i * row;
@@ -342,7 +342,7 @@ static void widen_rows(const void *from, int64_t row, int64_t col, int64_t rows,
             for (int64_t j = 0; j < columns; j++) to[i * columns + j] = load_wide(&in[j * col]);
     }
 }
-static void narrow_row(const float *from, int64_t count, const double beta[2], void *to)
+static void narrow_row(void *to, const float *from, int64_t count, const double beta[2])
 {
     E *out = to;
     if (beta[0] == 0) {

@@ -29,7 +29,7 @@ static void spread_rows(void *user, int64_t begin, int64_t end, int32_t thread)
     for (int64_t i = begin; i < end; i++) {
         const char *from = (const char *)s->self->host + (i / s->rows * batch + i % s->rows * row) * bytes;
         cpu_gemm_kernels_of(s->out->dtype)
-            ->gather(from, 0, col, 1, s->columns, (char *)s->out->host + i * s->columns * bytes);
+            ->gather((char *)s->out->host + i * s->columns * bytes, from, 0, col, 1, s->columns);
     }
 }
 static void spread_self(const tn_call *call, const tn_tensor_desc *self, const tn_tensor_desc *out)
@@ -296,7 +296,7 @@ static int32_t run_gemv(const tn_call *call, const tn_tensor_desc *a, const tn_t
     if (job.v.x_step != 1) {
         packed = cpu_scratch(call, (uint64_t)bytes);
         if (!packed) return TN_E_OUT_OF_MEMORY;
-        job.kernels->gather(x->host, 0, job.v.x_step, 1, job.v.k, packed);
+        job.kernels->gather(packed, x->host, 0, job.v.x_step, 1, job.v.k);
         job.v.x = packed;
         job.v.x_step = 1;
     }

@@ -92,7 +92,7 @@ static const float *read_floats(const tn_call *call, const tn_tensor_desc *t)
     if (cpu_contiguous_read(call, t, &elements)) return NULL;
     if (t->dtype == TN_FLOAT32) return elements;
     float *wide = cpu_scratch(call, (uint64_t)max_i64(count, 1) * sizeof *wide);
-    if (wide) cpu_gemm_kernels_of(t->dtype)->widen(elements, count, 1, 1, count, wide);
+    if (wide) cpu_gemm_kernels_of(t->dtype)->widen(wide, elements, count, 1, 1, count);
     return wide;
 }
 
@@ -117,7 +117,7 @@ static int32_t run_packed(const tn_call *call, packed_job *job, const tn_tensor_
                                             sizeof *job->panels);
     if (!job->x || !job->scales || !job->out || !(job->panels || is_direct(job))) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(call, ceil_div(job->n, job->panel), 1, run_panels, job);
-    if (is_half) cpu_gemm_kernels_of(out->dtype)->narrow(job->out, job->m * job->n, zero, to);
+    if (is_half) cpu_gemm_kernels_of(out->dtype)->narrow(to, job->out, job->m * job->n, zero);
     cpu_contiguous_finish(call, out, to);
     return atomic_load(&job->status);
 }
