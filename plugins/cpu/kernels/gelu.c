@@ -27,7 +27,6 @@ LOOP(gelu_backward, vector_binary(p[0], p[1], p[2], n, gelu_slope_lanes))
 #define SQRT_HALF      0.70710678118654752440
 #define SQRT_HALF_REST (-4.8336466567264565e-17) /* the rounding error of the float64 */
 #define TWO_BY_ROOT_PI 1.12837916709551257390    /* 2 / sqrt(pi) */
-typedef double W;
 
 /*
  * area = Phi(a), density = e^(-a^2 / 2). The area is erfc(y) / 2 with y = -a / sqrt 2; the rounding error of
@@ -48,14 +47,6 @@ ALWAYS_INLINE void normal_curve(const T *a, int64_t n, T *area, T *density)
     }
 }
 #else
-/* The type of the last steps: for float32 float64, so that the result is rounded once. */
-#if CPU_IS_HALF
-typedef float W;
-#else
-typedef double W;
-#define WIDE(name) cpu_##name##_f64
-#endif
-
 #if CPU_IS_HALF
 /* Phi(-z) = e^(-z^2 / 2) t P(t), t = 1 / (1 + 0.27 z). P is a minimax fit of our own up to 14.8 (error 2^-19). */
 ALWAYS_INLINE T tail_ratio(T z)
@@ -70,7 +61,7 @@ ALWAYS_INLINE T tail_ratio(T z)
     return q * t;
 }
 #else
-#define FUSED_W WIDE(fused)
+#define FUSED_W cpu_fused_f64
 #include "normal_tail.h"
 #endif
 

@@ -2,6 +2,7 @@
 /* Orthogonal polynomials (DTYPE=f32|f64), by the formulas of all plugins. */
 #include "loops.h"
 
+/* Of all steps, since terms cancel: wider than T for float64, too. */
 #if defined(DTYPE_F32)
 typedef double W;
 #define WIDE(name)    name

@@ -18,6 +18,13 @@ typedef cpu_power_f64 power;
 typedef cpu_power_f32 power;
 #endif
 
+/* The type of last steps that would round too often in T. Half types have digits to spare in T, float64 has no wider type. */
+#if CPU_IS_HALF
+typedef float W;
+#else
+typedef double W;
+#endif
+
 /* e^(x + rest) in parts. */
 ALWAYS_INLINE power power_of(T x, T rest)
 {

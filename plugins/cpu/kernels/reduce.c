@@ -7,11 +7,11 @@
 #include "reduce_ops.h"
 #include "vocabulary.h"
 
-/* The accumulator of a plane. */
+/* Of a plane, which may be of a whole tensor: wider than T, except for float64 and int64. */
 #if CPU_IS_INTEGER
-typedef int64_t A;
+typedef int64_t acc;
 #else
-typedef double A;
+typedef double acc;
 #endif
 #if CPU_IS_COMPLEX
 #define HIGHEST INFINITY
@@ -21,34 +21,34 @@ typedef double A;
 
 ALWAYS_INLINE cpu_lanes plane_of(cpu_lanes s, int64_t k)
 {
-    return (cpu_lanes){(A *)s.words + k * s.stride, s.stride};
+    return (cpu_lanes){(acc *)s.words + k * s.stride, s.stride};
 }
 ALWAYS_INLINE cpu_lanes lane_of(cpu_lanes s, int64_t i)
 {
-    return (cpu_lanes){(A *)s.words + i, s.stride};
+    return (cpu_lanes){(acc *)s.words + i, s.stride};
 }
-ALWAYS_INLINE void init_plane(cpu_lanes s, int64_t lanes, A value)
+ALWAYS_INLINE void init_plane(cpu_lanes s, int64_t lanes, acc value)
 {
-    A *a = s.words;
+    acc *a = s.words;
     for (int64_t i = 0; i < lanes; i++) a[i] = value;
 }
-ALWAYS_INLINE void take_plane(cpu_lanes s, const void *x, int64_t lanes, double p, A (*map)(T, double),
-                              A (*join)(A, A))
+ALWAYS_INLINE void take_plane(cpu_lanes s, const void *x, int64_t lanes, double p, acc (*map)(T, double),
+                              acc (*join)(acc, acc))
 {
-    A *a = s.words;
+    acc *a = s.words;
     const E *v = x;
     CPU_INDEPENDENT
     for (int64_t i = 0; i < lanes; i++) a[i] = join(a[i], map(load(v + i), p));
 }
-ALWAYS_INLINE void merge_plane(cpu_lanes s, cpu_lanes from, int64_t lanes, A (*join)(A, A))
+ALWAYS_INLINE void merge_plane(cpu_lanes s, cpu_lanes from, int64_t lanes, acc (*join)(acc, acc))
 {
-    A *a = s.words;
-    const A *b = from.words;
+    acc *a = s.words;
+    const acc *b = from.words;
     CPU_INDEPENDENT
     for (int64_t i = 0; i < lanes; i++) a[i] = join(a[i], b[i]);
 }
 
-ALWAYS_INLINE int32_t is_nan_state(A x)
+ALWAYS_INLINE int32_t is_nan_state(acc x)
 {
 #if CPU_IS_INTEGER
     return 0;
@@ -56,72 +56,72 @@ ALWAYS_INLINE int32_t is_nan_state(A x)
     return x != x;
 #endif
 }
-ALWAYS_INLINE A plus(A a, A b)
+ALWAYS_INLINE acc plus(acc a, acc b)
 {
     return a + b;
 }
 /* The result is NaN if an operand is NaN. */
-ALWAYS_INLINE A larger(A a, A b)
+ALWAYS_INLINE acc larger(acc a, acc b)
 {
     return b > a || is_nan_state(b) ? b : a;
 }
-ALWAYS_INLINE A smaller(A a, A b)
+ALWAYS_INLINE acc smaller(acc a, acc b)
 {
     return b < a || is_nan_state(b) ? b : a;
 }
 
-/* Maps of an element; p is the exponent of norm_p. Real elements are mapped in A. */
+/* Maps of an element; p is the exponent of norm_p. Real elements are mapped in acc. */
 #if CPU_IS_COMPLEX
-ALWAYS_INLINE A truth(T x, double p)
+ALWAYS_INLINE acc truth(T x, double p)
 {
     return is_nonzero(x);
 }
-ALWAYS_INLINE A magnitude(T x, double p)
+ALWAYS_INLINE acc magnitude(T x, double p)
 {
     return hypot(x.re, x.im);
 }
-ALWAYS_INLINE A squared(T x, double p)
+ALWAYS_INLINE acc squared(T x, double p)
 {
     return x.re * x.re + x.im * x.im;
 }
 #else
-ALWAYS_INLINE A itself(T x, double p)
+ALWAYS_INLINE acc itself(T x, double p)
 {
-    return (A)x;
+    return (acc)x;
 }
-ALWAYS_INLINE A without_nan(T x, double p)
+ALWAYS_INLINE acc without_nan(T x, double p)
 {
-    return is_nan(x) ? 0 : (A)x;
+    return is_nan(x) ? 0 : (acc)x;
 }
-ALWAYS_INLINE A times(A a, A b)
+ALWAYS_INLINE acc times(acc a, acc b)
 {
     return a * b;
 }
-ALWAYS_INLINE A truth(T x, double p)
+ALWAYS_INLINE acc truth(T x, double p)
 {
-    A a = (A)x;
+    acc a = (acc)x;
     return a != 0;
 }
-ALWAYS_INLINE A magnitude(T x, double p)
+ALWAYS_INLINE acc magnitude(T x, double p)
 {
-    A a = (A)x;
+    acc a = (acc)x;
 #if CPU_IS_INTEGER
     return a < 0 ? -a : a;
 #else
     return fabs(a);
 #endif
 }
-ALWAYS_INLINE A squared(T x, double p)
+ALWAYS_INLINE acc squared(T x, double p)
 {
-    return (A)x * (A)x;
+    return (acc)x * (acc)x;
 }
 #endif
-ALWAYS_INLINE A powered(T x, double p)
+ALWAYS_INLINE acc powered(T x, double p)
 {
 #if CPU_IS_COMPLEX
     return pow(magnitude(x, p), p);
 #else
-    return (A)pow(fabs((double)x), p);
+    return (acc)pow(fabs((double)x), p);
 #endif
 }
 
@@ -293,7 +293,7 @@ static void merge_minmax(cpu_lanes s, cpu_lanes from, int64_t lanes)
     static void run_##name(cpu_lanes s, const void *from, int64_t n, int64_t index, int64_t lanes, \
                            int64_t apart)                                                          \
     {                                                                                              \
-        A *a = s.words;                                                                            \
+        acc *a = s.words;                                                                          \
         for (int64_t i = 0; i < lanes; i++) {                                                      \
             const void *x = (const char *)from + i * apart;                                        \
             a[i] = expression;                                                                     \
@@ -308,7 +308,7 @@ RUN(norm_2, a[i] + sum_of_squares(x, n))
 /* ---- Positions of extremes. Two planes: value, position (-1 before the first element) ------------------ */
 
 /* 1 if b at position j replaces a at position i: of equals and of NaNs the first one counts. */
-ALWAYS_INLINE int32_t is_better(A a, A i, A b, A j, int32_t sign)
+ALWAYS_INLINE int32_t is_better(acc a, acc i, acc b, acc j, int32_t sign)
 {
     int32_t better = sign > 0 ? b > a : b < a, equal = b == a || (is_nan_state(a) & is_nan_state(b));
     return (i < 0) | better | (is_nan_state(b) & !is_nan_state(a)) | (equal & (j < i));
@@ -316,11 +316,11 @@ ALWAYS_INLINE int32_t is_better(A a, A i, A b, A j, int32_t sign)
 ALWAYS_INLINE void take_position(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step,
                                  int32_t sign)
 {
-    A *a = s.words, *position = a + s.stride;
+    acc *a = s.words, *position = a + s.stride;
     const E *v = x;
     CPU_INDEPENDENT
     for (int64_t i = 0; i < lanes; i++) {
-        A b = (A)load(v + i), j = (A)(index + i * step);
+        acc b = (acc)load(v + i), j = (acc)(index + i * step);
         /* This element comes after all that the lane has taken. */
         int32_t further = sign > 0 ? b > a[i] : b < a[i];
         int32_t better = (position[i] < 0) | further | (is_nan_state(b) & !is_nan_state(a[i]));
@@ -330,8 +330,8 @@ ALWAYS_INLINE void take_position(cpu_lanes s, const void *x, int64_t lanes, int6
 }
 ALWAYS_INLINE void merge_position(cpu_lanes s, cpu_lanes from, int64_t lanes, int32_t sign)
 {
-    A *a = s.words, *position = a + s.stride;
-    const A *b = from.words, *other = b + from.stride;
+    acc *a = s.words, *position = a + s.stride;
+    const acc *b = from.words, *other = b + from.stride;
     for (int64_t i = 0; i < lanes; i++) {
         if (other[i] < 0 || !is_better(a[i], position[i], b[i], other[i], sign)) continue;
         a[i] = b[i];
@@ -341,16 +341,16 @@ ALWAYS_INLINE void merge_position(cpu_lanes s, cpu_lanes from, int64_t lanes, in
 /* Finds the extreme of the run first, and its position only if it is a new extreme. */
 ALWAYS_INLINE void run_position(cpu_lanes s, const E *x, int64_t n, int64_t index, int32_t sign)
 {
-    A *a = s.words, *position = a + s.stride;
-    A best = sign > 0 ? largest_of(x, n, LOWEST) : smallest_of(x, n, HIGHEST);
+    acc *a = s.words, *position = a + s.stride;
+    acc best = sign > 0 ? largest_of(x, n, LOWEST) : smallest_of(x, n, HIGHEST);
     int64_t i = 0;
-    if (!is_better(*a, *position, best, (A)index, sign)) return;
+    if (!is_better(*a, *position, best, (acc)index, sign)) return;
     if (is_nan_state(best))
         while (!is_nan(load(x + i))) i++;
     else
         while (load(x + i) != (T)best) i++;
     *a = best;
-    *position = (A)(index + i);
+    *position = (acc)(index + i);
 }
 
 #define POSITION(name, sign)                                                                              \
@@ -391,23 +391,23 @@ static void init_moments(cpu_lanes s, int64_t lanes)
 }
 TAKE(moments)
 {
-    A *count = s.words, *mean = count + s.stride, *squares = mean + s.stride;
+    acc *count = s.words, *mean = count + s.stride, *squares = mean + s.stride;
     const T *v = x;
-    A n = count[0] + 1, share = 1 / n;
+    acc n = count[0] + 1, share = 1 / n;
     CPU_INDEPENDENT
     for (int64_t i = 0; i < lanes; i++) {
-        A before = (A)v[i] - mean[i];
+        acc before = (acc)v[i] - mean[i];
         mean[i] += before * share;
-        squares[i] += before * ((A)v[i] - mean[i]);
+        squares[i] += before * ((acc)v[i] - mean[i]);
         count[i] = n;
     }
 }
 static void merge_moments(cpu_lanes s, cpu_lanes from, int64_t lanes)
 {
-    A *count = s.words, *mean = count + s.stride, *squares = mean + s.stride;
-    const A *count_b = from.words, *mean_b = count_b + from.stride, *squares_b = mean_b + from.stride;
+    acc *count = s.words, *mean = count + s.stride, *squares = mean + s.stride;
+    const acc *count_b = from.words, *mean_b = count_b + from.stride, *squares_b = mean_b + from.stride;
     for (int64_t i = 0; i < lanes; i++) {
-        A n = count[i] + count_b[i], apart = mean_b[i] - mean[i];
+        acc n = count[i] + count_b[i], apart = mean_b[i] - mean[i];
         if (count_b[i] == 0) continue;
         mean[i] += apart * (count_b[i] / n);
         squares[i] += squares_b[i] + apart * apart * (count[i] * count_b[i] / n);

@@ -96,7 +96,7 @@ ALWAYS_INLINE void prefetch_vectors(const E *x, int64_t count)
 }
 
 /*
- * Elements of a run that are joined in T before they go into A: few, so that sums of float32 stay exact
+ * Elements of a run that are joined in T before they go into acc: few, so that sums of float32 stay exact
  * enough.
  */
 #define STRETCH (16 * AT_ONCE * LANES)
@@ -123,11 +123,11 @@ ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*map)(V), V (*step)(V, V)
 }
 
 /* The first `width` of the lanes with those behind them; a width that the compiler knows keeps them in registers. */
-ALWAYS_INLINE void join_half(A *lanes, int64_t width, A (*join)(A, A))
+ALWAYS_INLINE void join_half(acc *lanes, int64_t width, acc (*join)(acc, acc))
 {
     for (int64_t k = 0; width < LANES && k < width; k++) lanes[k] = join(lanes[k], lanes[k + width]);
 }
-ALWAYS_INLINE A join_halves(A *lanes, A (*join)(A, A))
+ALWAYS_INLINE acc join_halves(acc *lanes, acc (*join)(acc, acc))
 {
     join_half(lanes, 8, join);
     join_half(lanes, 4, join);
@@ -155,24 +155,24 @@ ALWAYS_INLINE D4 sum_to_four(V v)
            __builtin_convertvector(__builtin_shufflevector(v, v, 4, 5, 6, 7), D4);
 }
 #endif
-ALWAYS_INLINE A join_vector(V v, A (*join)(A, A))
+ALWAYS_INLINE acc join_vector(V v, acc (*join)(acc, acc))
 {
     if (join == plus) {
         D4 four = sum_to_four(v);
         D2 two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
         return two[0] + two[1];
     }
-    A lanes[LANES];
-    for (int k = 0; k < LANES; k++) lanes[k] = (A)v[k];
+    acc lanes[LANES];
+    for (int k = 0; k < LANES; k++) lanes[k] = (acc)v[k];
     return join_halves(lanes, join);
 }
 #else
-ALWAYS_INLINE A join_vector(V v, A (*join)(A, A))
+ALWAYS_INLINE acc join_vector(V v, acc (*join)(acc, acc))
 {
-    A lanes[LANES];
+    acc lanes[LANES];
     T out[LANES];
     memcpy(out, &v, sizeof out);
-    for (int k = 0; k < LANES; k++) lanes[k] = (A)out[k];
+    for (int k = 0; k < LANES; k++) lanes[k] = (acc)out[k];
     return join_halves(lanes, join);
 }
 #endif
@@ -186,8 +186,8 @@ ALWAYS_INLINE VB last_lanes(int64_t n)
 }
 
 /* A run of fewer than AT_ONCE vectors; one that ends inside a vector reads the elements before its end again. */
-ALWAYS_INLINE A join_short(const E *x, int64_t n, A start, T neutral, V (*map)(V), V (*step)(V, V),
-                           A (*one)(T, double), A (*join)(A, A))
+ALWAYS_INLINE acc join_short(const E *x, int64_t n, acc start, T neutral, V (*map)(V), V (*step)(V, V),
+                             acc (*one)(T, double), acc (*join)(acc, acc))
 {
     V sum = (V){0} + neutral;
     int64_t i = 0;
@@ -199,46 +199,46 @@ ALWAYS_INLINE A join_short(const E *x, int64_t n, A start, T neutral, V (*map)(V
         sum = step(sum, choose(last_lanes(n - i), map(vector_at(x + n - LANES)), (V){0} + neutral));
         i = n;
     }
-    A result = join(start, join_vector(sum, join));
+    acc result = join(start, join_vector(sum, join));
     for (; i < n; i++) result = join(result, one(load(x + i), 0));
     return result;
 }
 
 /* Runs are cut in the same way at every address, so the result depends on the elements alone. */
-ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*map)(V), V (*step)(V, V),
-                         A (*one)(T, double), A (*join)(A, A))
+ALWAYS_INLINE acc join_run(const E *x, int64_t n, acc start, T neutral, V (*map)(V), V (*step)(V, V),
+                           acc (*one)(T, double), acc (*join)(acc, acc))
 {
-    A lanes[LANES];
+    acc lanes[LANES];
     int64_t i = 0, whole = n - n % (AT_ONCE * LANES);
     if (whole > 0 && whole <= STRETCH) {
         start = join(start, join_vector(join_stretch(x, whole, map, step), join));
         return join_short(x + whole, n - whole, start, neutral, map, step, one, join);
     }
-    for (int k = 0; k < LANES; k++) lanes[k] = (A)neutral;
+    for (int k = 0; k < LANES; k++) lanes[k] = (acc)neutral;
     while (i < whole) {
         int64_t m = whole - i < STRETCH ? whole - i : STRETCH;
         T out[LANES];
         V joined = join_stretch(x + i, m, map, step);
         memcpy(out, &joined, sizeof out);
-        for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
+        for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (acc)out[k]);
         i += m;
     }
     if (whole > 0) start = join(start, join_halves(lanes, join));
     return join_short(x + i, n - i, start, neutral, map, step, one, join);
 }
-ALWAYS_INLINE A sum_of(const E *x, int64_t n)
+ALWAYS_INLINE acc sum_of(const E *x, int64_t n)
 {
     return join_run(x, n, 0, 0, vector_itself, vector_plus, itself, plus);
 }
-ALWAYS_INLINE A sum_of_numbers(const E *x, int64_t n)
+ALWAYS_INLINE acc sum_of_numbers(const E *x, int64_t n)
 {
     return join_run(x, n, 0, 0, vector_without_nan, vector_plus, without_nan, plus);
 }
-ALWAYS_INLINE A largest_of(const E *x, int64_t n, A start)
+ALWAYS_INLINE acc largest_of(const E *x, int64_t n, acc start)
 {
     return join_run(x, n, start, LOWEST, vector_itself, vector_larger, itself, larger);
 }
-ALWAYS_INLINE A smallest_of(const E *x, int64_t n, A start)
+ALWAYS_INLINE acc smallest_of(const E *x, int64_t n, acc start)
 {
     return join_run(x, n, start, HIGHEST, vector_itself, vector_smaller, itself, smaller);
 }
@@ -248,9 +248,9 @@ ALWAYS_INLINE const E *row_at(const char *x, int64_t row, int64_t column)
     return (const E *)(const void *)(x + row) + column;
 }
 ALWAYS_INLINE void join_rows(cpu_lanes s, const char *x, int64_t row_bytes, int64_t rows, int64_t lanes,
-                             V (*map)(V), V (*step)(V, V), A (*one)(T, double), A (*join)(A, A))
+                             V (*map)(V), V (*step)(V, V), acc (*one)(T, double), acc (*join)(acc, acc))
 {
-    A *a = s.words;
+    acc *a = s.words;
     int64_t i = 0;
     for (; i + 4 * LANES <= lanes; i += 4 * LANES) {
         V sums[4];
@@ -315,9 +315,9 @@ ROWS_OF(min, vector_itself, vector_smaller, itself, smaller)
 #else
 /* For int64 the compiler makes vectors of the lanes. */
 #define SIDE       16
-ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, A neutral, A (*join)(A, A))
+ALWAYS_INLINE acc join_run(const E *x, int64_t n, acc start, acc neutral, acc (*join)(acc, acc))
 {
-    A lanes[SIDE];
+    acc lanes[SIDE];
     int64_t i = 0;
     for (int k = 0; k < SIDE; k++) lanes[k] = neutral;
     for (; i + SIDE <= n; i += SIDE)
@@ -326,19 +326,19 @@ ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, A neutral, A (*join)(A,
     for (; i < n; i++) start = join(start, x[i]);
     return start;
 }
-ALWAYS_INLINE A sum_of(const E *x, int64_t n)
+ALWAYS_INLINE acc sum_of(const E *x, int64_t n)
 {
     return join_run(x, n, 0, 0, plus);
 }
-ALWAYS_INLINE A sum_of_numbers(const E *x, int64_t n)
+ALWAYS_INLINE acc sum_of_numbers(const E *x, int64_t n)
 {
     return sum_of(x, n);
 }
-ALWAYS_INLINE A largest_of(const E *x, int64_t n, A start)
+ALWAYS_INLINE acc largest_of(const E *x, int64_t n, acc start)
 {
     return join_run(x, n, start, LOWEST, larger);
 }
-ALWAYS_INLINE A smallest_of(const E *x, int64_t n, A start)
+ALWAYS_INLINE acc smallest_of(const E *x, int64_t n, acc start)
 {
     return join_run(x, n, start, HIGHEST, smaller);
 }
@@ -346,11 +346,11 @@ ALWAYS_INLINE A smallest_of(const E *x, int64_t n, A start)
 #define SUM_FEW    NULL
 #endif
 
-/* Sums of squares, in A alone: those of large float32 numbers overflow float32. */
+/* Sums of squares, in acc alone: those of large float32 numbers overflow float32. */
 #define SQUARES 16
-ALWAYS_INLINE A sum_of_squares(const E *x, int64_t n)
+ALWAYS_INLINE acc sum_of_squares(const E *x, int64_t n)
 {
-    A sums[SQUARES] = {0};
+    acc sums[SQUARES] = {0};
     int64_t i = 0;
     for (; i + SQUARES <= n; i += SQUARES)
         for (int k = 0; k < SQUARES; k++) sums[k] += squared(load(x + i + k), 0);

@@ -12,13 +12,6 @@
 #include "loops.h"
 #include "products.h"
 
-/* The type of last steps that would round too often in T. */
-#if CPU_IS_HALF
-typedef float W;
-#else
-typedef double W;
-#endif
-
 /* ---- Powers ------------------------------------------------------------------------------------------ */
 
 /*

@@ -6,7 +6,8 @@
  *   E               an element in memory
  *   T               the type that elements are computed in: E, but float for half types
  *   R               the type of T's parts where T is complex, else T
- *   acc             the type that sums are kept in
+ *   acc             the type that sums are kept in: double or int64_t in reduce.c, the one of nn/words.h in nn/
+ *   W               a type wider than T, for single steps that would round too often: that of products.h, or of polynomial.c
  *   load, store     T from an E in memory, an E in memory from T
  *   CPU_NAME(add)   add_f32_avx2: the name of this file's function or table for its dtype and level
  *   CPU_SLOT        the slot of the dtype (dtypes.h)
@@ -194,16 +195,12 @@ typedef double R;
 #endif
 #if defined(DTYPE) && !CPU_IS_FLOAT && !CPU_IS_COMPLEX
 #define CPU_IS_INTEGER 1
-typedef int64_t acc;
 #else
 #define CPU_IS_INTEGER 0
 #endif
 
 #if defined(DTYPE) && !CPU_IS_HALF
 typedef T E;
-#endif
-#if defined(DTYPE) && !CPU_IS_INTEGER
-typedef T acc;
 #endif
 #if defined(DTYPE) && !CPU_IS_COMPLEX
 typedef T R;

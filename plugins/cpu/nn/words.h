@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that kernels of nn/ use besides those of kernels/vocabulary.h:
+ * The words that kernels of nn/ use besides those of kernels/vocabulary.h. Reductions sum whole tensors and have a wider acc
+ * (kernels/reduce.c); here it is what a tile or a window is summed in at the full speed of T.
  *
- *   W           the type of products and sums: T, but int32_t for narrower integers and C's complex types for
+ *   acc         the type of products and sums: T, but int32_t for narrower integers and C's complex types for
  *               complex dtypes, because they have operators; integers wrap, as in ATen
- *   load_wide   W from an E in memory
- *   store_wide  an E in memory from W; bool: whether it is not zero
- *   from_scalar W from the real and imaginary part of a scalar
+ *   load_acc    acc from an E in memory
+ *   store_acc   an E in memory from acc; bool: whether it is not zero
+ *   from_scalar acc from the real and imaginary part of a scalar
  *   exponential e^x for float dtypes; exponential_below for x <= 0
  */
 #ifndef TENON_CPU_NN_WORDS_H
@@ -16,32 +17,32 @@
 #include "support/exponential.h"
 
 #if defined(DTYPE_C64)
-typedef float _Complex W;
+typedef float _Complex acc;
 #elif defined(DTYPE_C128)
-typedef double _Complex W;
+typedef double _Complex acc;
 #elif defined(DTYPE_I8) || defined(DTYPE_I16) || defined(DTYPE_U8) || defined(DTYPE_B8)
-typedef int32_t W;
+typedef int32_t acc;
 #else
-typedef T W;
+typedef T acc;
 #endif
 
 #if CPU_IS_COMPLEX
-ALWAYS_INLINE W load_wide(const E *p)
+ALWAYS_INLINE acc load_acc(const E *p)
 {
-    typedef W __attribute__((may_alias)) stored;
+    typedef acc __attribute__((may_alias)) stored;
     const stored *x = (const void *)p;
     return *x;
 }
-ALWAYS_INLINE void store_wide(E *p, W x)
+ALWAYS_INLINE void store_acc(E *p, acc x)
 {
-    *(W __attribute__((may_alias)) *)(void *)p = x;
+    *(acc __attribute__((may_alias)) *)(void *)p = x;
 }
 #else
-ALWAYS_INLINE W load_wide(const E *p)
+ALWAYS_INLINE acc load_acc(const E *p)
 {
-    return (W)load(p);
+    return (acc)load(p);
 }
-ALWAYS_INLINE void store_wide(E *p, W x)
+ALWAYS_INLINE void store_acc(E *p, acc x)
 {
 #if defined(DTYPE_B8)
     *p = x != 0;
@@ -51,17 +52,17 @@ ALWAYS_INLINE void store_wide(E *p, W x)
 }
 #endif
 
-ALWAYS_INLINE W from_scalar(const double x[2])
+ALWAYS_INLINE acc from_scalar(const double x[2])
 {
 #if CPU_IS_COMPLEX
     const R parts[2] = {(R)x[0], (R)x[1]};
-    W z;
+    acc z;
     memcpy(&z, parts, sizeof z);
     return z;
 #elif CPU_IS_INTEGER
-    return (W)(int64_t)x[0];
+    return (acc)(int64_t)x[0];
 #else
-    return (W)x[0];
+    return (acc)x[0];
 #endif
 }
 

@@ -33,7 +33,7 @@ static void line_from_column(const cpu_conv *c, E *line, int64_t kx, const E *fr
     inside(c->y_size[2], c->x_size[2], c->stride[2], shift, &first, &last);
     for (int64_t o = first; o < last; o++) {
         E *at = line + o * c->stride[2] + shift;
-        store_wide(at, load_wide(at) + load_wide(&from[o]));
+        store_acc(at, load_acc(at) + load_acc(&from[o]));
     }
 }
 
@@ -85,13 +85,13 @@ static void fill_channels(void *out, int64_t channels, int64_t volume, const voi
     }
 }
 
-static W sum_line(const E *x, int64_t count)
+static acc sum_line(const E *x, int64_t count)
 {
-    W lane[16] = {0};
+    acc lane[16] = {0};
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)
-        for (int j = 0; j < 16; j++) lane[j] += load_wide(&x[i + j]);
-    for (int j = 0; j < (int)(count % 16); j++, i++) lane[j] += load_wide(&x[i]);
+        for (int j = 0; j < 16; j++) lane[j] += load_acc(&x[i + j]);
+    for (int j = 0; j < (int)(count % 16); j++, i++) lane[j] += load_acc(&x[i]);
     for (int width = 8; width; width /= 2)
         for (int j = 0; j < width; j++) lane[j] += lane[j + width];
     return lane[0];
@@ -100,10 +100,10 @@ static W sum_line(const E *x, int64_t count)
 static void sum_channel(const void *y, int64_t batch, int64_t channels, int64_t channel, int64_t volume,
                         void *out)
 {
-    W sum = 0;
+    acc sum = 0;
     for (int64_t n = 0; n < batch; n++)
         sum += sum_line((const E *)y + (n * channels + channel) * volume, volume);
-    store_wide(&((E *)out)[channel], sum);
+    store_acc(&((E *)out)[channel], sum);
 }
 
 CPU_KERNELS(cpu_conv_columns_kernels, .to_columns = to_columns, .from_columns = from_columns,

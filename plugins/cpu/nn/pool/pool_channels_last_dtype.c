@@ -43,29 +43,29 @@ static void max_one(const cpu_pool *p, const E *x, pixel_walk o, E *y, int64_t *
 
 static void average_one(const cpu_pool *p, const E *x, pixel_walk o, E *y)
 {
-    W sum = 0;
+    acc sum = 0;
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++)
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++)
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++)
-                sum += load_wide(&x[((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels]);
+                sum += load_acc(&x[((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels]);
     *y = is_empty(p, o.oz, o.oy, o.ox) ? (E){0} : divided(sum, divisor_of(p, o.oz, o.oy, o.ox));
 }
 
 #if CPU_IS_FLOAT
 /* Vectors of channels whose state stays in registers while the window is walked. */
 enum { SETS = 4, SPAN = SETS * LANE_COUNT };
-/* The element of a vector of places, as large as W. */
+/* The element of a vector of places, as large as acc. */
 typedef __typeof__(((lane_bits){0})[0]) lane_place;
 
 ALWAYS_INLINE void write_lanes(const lanes *v, const int sets, E *y)
 {
 #if CPU_IS_HALF
-    W room[SPAN];
+    acc room[SPAN];
     for (int s = 0; s < sets; s++) memcpy(room + s * LANE_COUNT, &v[s], sizeof v[s]);
 #if defined(__F16C__)
     run_write(room, sets * LANE_COUNT, y);
 #else
-    for (int c = 0; c < sets * LANE_COUNT; c++) store_wide(&y[c], room[c]); /* less than a block */
+    for (int c = 0; c < sets * LANE_COUNT; c++) store_acc(&y[c], room[c]); /* less than a block */
 #endif
 #else
     for (int s = 0; s < sets; s++) memcpy(y + s * LANE_COUNT, &v[s], sizeof v[s]);
@@ -79,7 +79,7 @@ ALWAYS_INLINE void max_lanes(const cpu_pool *p, const E *x, pixel_walk o, E *y, 
     lane_bits where[SETS];
     lane_place places[SPAN];
     int64_t first = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
-    W least = is_empty(p, o.oz, o.oy, o.ox) ? 0 : (W)LOWEST;
+    acc least = is_empty(p, o.oz, o.oy, o.ox) ? 0 : (acc)LOWEST;
     for (int s = 0; s < sets; s++) {
         best[s] = (lanes){0} + least;
         where[s] = (lane_bits){0} + (lane_place)first;
@@ -105,7 +105,7 @@ ALWAYS_INLINE void max_lanes(const cpu_pool *p, const E *x, pixel_walk o, E *y, 
 ALWAYS_INLINE void average_lanes(const cpu_pool *p, const E *x, pixel_walk o, E *y, const int sets)
 {
     lanes sum[SETS];
-    W divisor = is_empty(p, o.oz, o.oy, o.ox) ? 1 : (W)divisor_of(p, o.oz, o.oy, o.ox);
+    acc divisor = is_empty(p, o.oz, o.oy, o.ox) ? 1 : (acc)divisor_of(p, o.oz, o.oy, o.ox);
     for (int s = 0; s < sets; s++) sum[s] = (lanes){0};
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++) {
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++) {
@@ -175,21 +175,21 @@ static void average(const cpu_pool *p, int64_t begin, int64_t end)
 typedef struct gradient_block {
     const E *grad;
     const int64_t *index;
-    W *sums;
+    acc *sums;
     int64_t step, count;
 } gradient_block;
 
 static void spread_average(const cpu_pool *p, const gradient_block *b, int64_t pixel)
 {
-    W part[CPU_POOL_BLOCK];
+    acc part[CPU_POOL_BLOCK];
     pixel_walk o = output_pixel(p, pixel);
     int64_t divisor = divisor_of(p, o.oz, o.oy, o.ox);
-    const W *grad = run_read(b->grad + pixel * p->channels, b->count, part);
+    const acc *grad = run_read(b->grad + pixel * p->channels, b->count, part);
     for (int64_t c = 0; c < b->count; c++) part[c] = quotient(grad[c], divisor);
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++) {
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++) {
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++) {
-                W *restrict to = b->sums + ((iz * p->in[1] + iy) * p->in[2] + ix) * b->step;
+                acc *restrict to = b->sums + ((iz * p->in[1] + iy) * p->in[2] + ix) * b->step;
                 for (int64_t c = 0; c < b->count; c++) to[c] += part[c];
             }
         }
@@ -198,9 +198,9 @@ static void spread_average(const cpu_pool *p, const gradient_block *b, int64_t p
 
 static void spread_max(const cpu_pool *p, const gradient_block *b, int64_t pixel)
 {
-    W room[CPU_POOL_BLOCK];
+    acc room[CPU_POOL_BLOCK];
     int64_t in = cpu_volume(p->in);
-    const W *grad = run_read(b->grad + pixel * p->channels, b->count, room);
+    const acc *grad = run_read(b->grad + pixel * p->channels, b->count, room);
     const int64_t *index = b->index + pixel * p->channels;
     for (int64_t c = 0; c < b->count; c++)
         if (index[c] >= 0 && index[c] < in) b->sums[index[c] * b->step + c] += grad[c];
@@ -211,16 +211,16 @@ static void spread_max(const cpu_pool *p, const gradient_block *b, int64_t pixel
 static void walk_blocks(const cpu_pool *p, int64_t begin, int64_t end, void *memory, bool max)
 {
     int64_t in = cpu_volume(p->in), out = cpu_volume(p->out), blocks = ceil_div(p->channels, CPU_POOL_BLOCK);
-    bool direct = sizeof(E) == sizeof(W);
+    bool direct = sizeof(E) == sizeof(acc);
     for (int64_t item = begin; item < end; item++) {
         int64_t image = item / blocks, first = item % blocks * CPU_POOL_BLOCK;
         E *to = (E *)p->y + image * in * p->channels + first;
         gradient_block b = {.grad = (const E *)p->x + image * out * p->channels + first,
                             .index = max ? p->indices + image * out * p->channels + first : NULL,
-                            .sums = direct ? (W *)(void *)to : memory,
+                            .sums = direct ? (acc *)(void *)to : memory,
                             .count = min_i64(CPU_POOL_BLOCK, p->channels - first)};
         b.step = direct ? p->channels : b.count;
-        for (int64_t i = 0; i < in; i++) memset(b.sums + i * b.step, 0, (size_t)b.count * sizeof(W));
+        for (int64_t i = 0; i < in; i++) memset(b.sums + i * b.step, 0, (size_t)b.count * sizeof(acc));
         for (int64_t pixel = 0; pixel < out; pixel++) {
             if (max)
                 spread_max(p, &b, pixel);
@@ -244,7 +244,7 @@ static void max_backward(const cpu_pool *p, int64_t begin, int64_t end, void *su
 
 extern const cpu_pool_kernels CPU_NAME(cpu_pool_channels_last_kernels);
 const cpu_pool_kernels CPU_NAME(cpu_pool_channels_last_kernels) = {
-    .acc_bytes = sizeof(W),
+    .acc_bytes = sizeof(acc),
     .max = max,
     .average = average,
     .average_backward = average_backward,

@@ -105,37 +105,37 @@ static void max_backward(const cpu_pool *p, int64_t begin, int64_t end, void *su
         const E *g = (const E *)p->x + plane * out;
         const int64_t *index = p->indices + plane * out;
         E *to = (E *)p->y + plane * in;
-        W *sums = sizeof(E) == sizeof(W) ? (W *)(void *)to : sums_v;
-        memset(sums, 0, (size_t)in * sizeof(W));
+        acc *sums = sizeof(E) == sizeof(acc) ? (acc *)(void *)to : sums_v;
+        memset(sums, 0, (size_t)in * sizeof(acc));
         for (int64_t first = 0; first < out; first += ROW) {
-            W room[ROW];
+            acc room[ROW];
             int64_t count = min_i64(ROW, out - first);
-            const W *grads = run_read(g + first, count, room);
+            const acc *grads = run_read(g + first, count, room);
             for (int64_t o = 0; o < count; o++) {
                 int64_t at = index[first + o];
                 if (at >= 0 && at < in) sums[at] += grads[o];
             }
         }
-        if (sizeof(E) != sizeof(W)) run_write(sums, in, to);
+        if (sizeof(E) != sizeof(acc)) run_write(sums, in, to);
     }
 }
 
 /* ---- Averages ---------------------------------------------------------------------------------------- */
 
-static W sum_output(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, int64_t ox)
+static acc sum_output(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, int64_t ox)
 {
-    W sum = 0;
+    acc sum = 0;
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
             for (int64_t ix = p->lo[2][ox]; ix < p->hi[2][ox]; ix++)
-                sum += load_wide(&x[(iz * p->in[1] + iy) * p->in[2] + ix]);
+                sum += load_acc(&x[(iz * p->in[1] + iy) * p->in[2] + ix]);
     return sum;
 }
 
 static void average_line(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, int64_t x0, int64_t count,
                          E *y)
 {
-    W sum[ROW];
+    acc sum[ROW];
     int64_t stride = p->stride[2];
     for (int64_t o = 0; o < count; o++) sum[o] = 0;
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++) {
@@ -145,11 +145,11 @@ static void average_line(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, 
                 int64_t first = max_i64(0, p->from[k] - x0), last = min_i64(count, p->to[k] - x0);
                 const E *restrict line = x + (iz * p->in[1] + iy) * p->in[2] + shift;
                 if (stride == 1)
-                    for (int64_t o = first; o < last; o++) sum[o] += load_wide(&line[o]);
+                    for (int64_t o = first; o < last; o++) sum[o] += load_acc(&line[o]);
                 else if (stride == 2)
-                    for (int64_t o = first; o < last; o++) sum[o] += load_wide(&line[o * 2]);
+                    for (int64_t o = first; o < last; o++) sum[o] += load_acc(&line[o * 2]);
                 else
-                    for (int64_t o = first; o < last; o++) sum[o] += load_wide(&line[o * stride]);
+                    for (int64_t o = first; o < last; o++) sum[o] += load_acc(&line[o * stride]);
             }
         }
     }
@@ -166,13 +166,13 @@ static bool is_global(const cpu_pool *p)
     return true;
 }
 
-static W sum_plane(const E *x, int64_t count)
+static acc sum_plane(const E *x, int64_t count)
 {
 #if CPU_IS_FLOAT
     return lanes_sum(x, count);
 #else
-    W sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += load_wide(&x[i]);
+    acc sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += load_acc(&x[i]);
     return sum;
 #endif
 }
@@ -198,7 +198,7 @@ static void average(const cpu_pool *p, int64_t begin, int64_t end)
     }
 }
 
-static void spread_output(const cpu_pool *p, W part, int64_t oz, int64_t oy, int64_t ox, W *sums)
+static void spread_output(const cpu_pool *p, acc part, int64_t oz, int64_t oy, int64_t ox, acc *sums)
 {
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
@@ -208,30 +208,30 @@ static void spread_output(const cpu_pool *p, W part, int64_t oz, int64_t oy, int
 
 /* What each of `count` outputs of a line gives to every input of its window. */
 static void average_parts(const cpu_pool *p, const E *g, int64_t oz, int64_t oy, int64_t x0, int64_t count,
-                          W *part)
+                          acc *part)
 {
     const int64_t *lo = p->lo[2] + x0, *hi = p->hi[2] + x0, *extent = p->extent[2];
-    const W *grads = run_read(g, count, part);
+    const acc *grads = run_read(g, count, part);
     int64_t area = extent ? p->extent[0][oz] * p->extent[1][oy]
                           : (p->hi[0][oz] - p->lo[0][oz]) * (p->hi[1][oy] - p->lo[1][oy]);
     if (p->divisor)
-        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (W)p->divisor;
+        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (acc)p->divisor;
     else if (extent)
-        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (W)(area * extent[x0 + o]);
+        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (acc)(area * extent[x0 + o]);
     else
-        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (W)(area * (hi[o] - lo[o]));
+        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (acc)(area * (hi[o] - lo[o]));
 }
 
 /*
  * Adds the parts of the outputs from x0 on to a line of inputs. The last kernel element comes first, so that an
  * input gets the parts of its outputs in their order.
  */
-static void spread_parts(const cpu_pool *p, const W *restrict part, int64_t x0, int64_t count,
-                         W *restrict line)
+static void spread_parts(const cpu_pool *p, const acc *restrict part, int64_t x0, int64_t count,
+                         acc *restrict line)
 {
     int64_t stride = p->stride[2];
     if (stride == 2 && p->kernel[2] == 2 && p->first <= x0 && x0 + count <= p->last) {
-        W *restrict to = line + x0 * 2 - p->padding[2];
+        acc *restrict to = line + x0 * 2 - p->padding[2];
         for (int64_t o = 0; o < count; o++) {
             to[2 * o] += part[o];
             to[2 * o + 1] += part[o];
@@ -240,7 +240,7 @@ static void spread_parts(const cpu_pool *p, const W *restrict part, int64_t x0, 
     }
     for (int64_t k = p->kernel[2]; k-- > 0;) {
         int64_t first = max_i64(0, p->from[k] - x0), last = min_i64(count, p->to[k] - x0);
-        W *restrict to = line + x0 * stride + k - p->padding[2];
+        acc *restrict to = line + x0 * stride + k - p->padding[2];
         if (stride == 1)
             for (int64_t o = first; o < last; o++) to[o] += part[o];
         else
@@ -248,9 +248,9 @@ static void spread_parts(const cpu_pool *p, const W *restrict part, int64_t x0, 
     }
 }
 
-static void spread_line(const cpu_pool *p, const E *g, int64_t oz, int64_t oy, W *sums)
+static void spread_line(const cpu_pool *p, const E *g, int64_t oz, int64_t oy, acc *sums)
 {
-    W part[ROW];
+    acc part[ROW];
     for (int64_t x0 = 0; x0 < p->out[2]; x0 += ROW) {
         int64_t count = min_i64(ROW, p->out[2] - x0);
         average_parts(p, g + x0, oz, oy, x0, count, part);
@@ -266,15 +266,15 @@ static void average_backward(const cpu_pool *p, int64_t begin, int64_t end, void
     for (int64_t plane = begin; plane < end; plane++) {
         const E *g = (const E *)p->x + plane * out;
         E *to = (E *)p->y + plane * in;
-        W *sums = sizeof(E) == sizeof(W) ? (W *)(void *)to : sums_v;
-        memset(sums, 0, (size_t)in * sizeof(W));
+        acc *sums = sizeof(E) == sizeof(acc) ? (acc *)(void *)to : sums_v;
+        memset(sums, 0, (size_t)in * sizeof(acc));
         for (int64_t line = 0; p->plain && line < p->out[0] * p->out[1]; line++)
             spread_line(p, g + line * p->out[2], line / p->out[1], line % p->out[1], sums);
         for (int64_t o = 0; !p->plain && o < out; o++) {
             int64_t ox = o % p->out[2], oy = o / p->out[2] % p->out[1], oz = o / p->out[2] / p->out[1];
-            spread_output(p, load_wide(&g[o]) / (W)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
+            spread_output(p, load_acc(&g[o]) / (acc)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
         }
-        if (sizeof(E) != sizeof(W)) run_write(sums, in, to);
+        if (sizeof(E) != sizeof(acc)) run_write(sums, in, to);
     }
 }
 
@@ -294,5 +294,5 @@ static int64_t unpool(const cpu_pool *p, int64_t begin, int64_t end)
     return -1;
 }
 
-CPU_KERNELS(cpu_pool_kernels, .acc_bytes = sizeof(W), .max = max, .average = average,
+CPU_KERNELS(cpu_pool_kernels, .acc_bytes = sizeof(acc), .max = max, .average = average,
             .average_backward = average_backward, .max_backward = max_backward, .unpool = unpool);

@@ -12,13 +12,13 @@ typedef E value;
 #define TO_VALUE(x)       (x)
 #define STORE_VALUE(p, x) (*(p) = (x))
 #else
-typedef W value;
-#define TO_VALUE(x) load_wide(&(x))
+typedef acc value;
+#define TO_VALUE(x) load_acc(&(x))
 #if defined(DTYPE_BF16)
 /* A maximum is an element, so its upper half is exact. */
 #define STORE_VALUE(p, x) ((p)->bits = (uint16_t)(bits_of_float(x) >> 16))
 #else
-#define STORE_VALUE(p, x) store_wide(p, x)
+#define STORE_VALUE(p, x) store_acc(p, x)
 #endif
 #endif
 
@@ -44,20 +44,20 @@ static inline bool is_empty(const cpu_pool *p, int64_t oz, int64_t oy, int64_t o
     return p->lo[0][oz] >= p->hi[0][oz] || p->lo[1][oy] >= p->hi[1][oy] || p->lo[2][ox] >= p->hi[2][ox];
 }
 
-static inline W quotient(W sum, int64_t divisor)
+static inline acc quotient(acc sum, int64_t divisor)
 {
 #if CPU_IS_INTEGER
-    return (W)((int64_t)sum / divisor);
+    return (acc)((int64_t)sum / divisor);
 #else
-    return sum / (W)divisor;
+    return sum / (acc)divisor;
 #endif
 }
 
 /* The average as an element. */
-static inline E divided(W sum, int64_t divisor)
+static inline E divided(acc sum, int64_t divisor)
 {
     E average;
-    store_wide(&average, quotient(sum, divisor));
+    store_acc(&average, quotient(sum, divisor));
     return average;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products as C loops: all products of integers, and small ones and odd strides of the other dtypes. Blocks
- * of B are unpacked into W on the stack, so the inner loop is the same for every dtype and stride.
+ * of B are unpacked into acc on the stack, so the inner loop is the same for every dtype and stride.
  */
 #include "gemm.h"
 #include "nn/runs.h"
@@ -14,12 +14,12 @@
 
 enum { BLOCK_M = 32, BLOCK_N = 32, BLOCK_K = 64, LANES = 16 };
 
-static inline W load_at(const void *base, int64_t i)
+static inline acc load_at(const void *base, int64_t i)
 {
-    return load_wide((const E *)base + i);
+    return load_acc((const E *)base + i);
 }
 
-static inline W conjugate_if(W x, int32_t conjugate)
+static inline acc conjugate_if(acc x, int32_t conjugate)
 {
 #if CPU_IS_COMPLEX
     return conjugate ? FN(conj)(x) : x;
@@ -29,39 +29,39 @@ static inline W conjugate_if(W x, int32_t conjugate)
 }
 
 static void unpack_b(const cpu_gemm *g, int64_t p0, int64_t j0, int64_t depth, int64_t width,
-                     W to[BLOCK_K][BLOCK_N])
+                     acc to[BLOCK_K][BLOCK_N])
 {
     for (int64_t p = 0; p < depth; p++) {
         const E *row = (const E *)g->b + (p0 + p) * g->b_row + j0 * g->b_col;
-        for (int64_t j = 0; j < width; j++) to[p][j] = load_wide(&row[j * g->b_col]);
+        for (int64_t j = 0; j < width; j++) to[p][j] = load_acc(&row[j * g->b_col]);
         for (int64_t j = width; j < BLOCK_N; j++) to[p][j] = 0;
     }
 }
 
-static void add_block(const cpu_gemm *g, int64_t i, int64_t p0, int64_t depth, W b[BLOCK_K][BLOCK_N],
-                      W *restrict sum)
+static void add_block(const cpu_gemm *g, int64_t i, int64_t p0, int64_t depth, acc b[BLOCK_K][BLOCK_N],
+                      acc *restrict sum)
 {
     const E *a = (const E *)g->a + i * g->a_row + p0 * g->a_col;
     for (int64_t p = 0; p < depth; p++) {
-        W x = load_wide(&a[p * g->a_col]);
+        acc x = load_acc(&a[p * g->a_col]);
         for (int j = 0; j < BLOCK_N; j++) sum[j] += x * b[p][j];
     }
 }
 
-static void write_row(const cpu_gemm *g, int64_t i, int64_t j0, int64_t width, const W *sum)
+static void write_row(const cpu_gemm *g, int64_t i, int64_t j0, int64_t width, const acc *sum)
 {
     E *c = (E *)g->c + i * g->c_row + j0;
-    W alpha = from_scalar(g->alpha), beta = from_scalar(g->beta);
+    acc alpha = from_scalar(g->alpha), beta = from_scalar(g->beta);
     if (beta == 0) {
-        for (int64_t j = 0; j < width; j++) store_wide(&c[j], alpha * sum[j]);
+        for (int64_t j = 0; j < width; j++) store_acc(&c[j], alpha * sum[j]);
     } else {
-        for (int64_t j = 0; j < width; j++) store_wide(&c[j], alpha * sum[j] + beta * load_wide(&c[j]));
+        for (int64_t j = 0; j < width; j++) store_acc(&c[j], alpha * sum[j] + beta * load_acc(&c[j]));
     }
 }
 
 static void gemm(const cpu_gemm *g)
 {
-    W b[BLOCK_K][BLOCK_N], sums[BLOCK_M][BLOCK_N];
+    acc b[BLOCK_K][BLOCK_N], sums[BLOCK_M][BLOCK_N];
     for (int64_t j0 = 0; j0 < g->n; j0 += BLOCK_N) {
         int64_t width = min_i64(BLOCK_N, g->n - j0);
         for (int64_t i0 = 0; i0 < g->m; i0 += BLOCK_M) {
@@ -78,23 +78,24 @@ static void gemm(const cpu_gemm *g)
 }
 
 /* Sum of products in LANES accumulators that are added pairwise at the end. */
-static inline W dot_lanes(const E *restrict x, const E *restrict y, int64_t count)
+static inline acc dot_lanes(const E *restrict x, const E *restrict y, int64_t count)
 {
-    W lane[LANES] = {0};
+    acc lane[LANES] = {0};
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
-        for (int j = 0; j < LANES; j++) lane[j] += load_wide(&x[i + j]) * load_wide(&y[i + j]);
-    for (int j = 0; j < (int)(count % LANES); j++, i++) lane[j] += load_wide(&x[i]) * load_wide(&y[i]);
+        for (int j = 0; j < LANES; j++) lane[j] += load_acc(&x[i + j]) * load_acc(&y[i + j]);
+    for (int j = 0; j < (int)(count % LANES); j++, i++) lane[j] += load_acc(&x[i]) * load_acc(&y[i]);
     for (int width = LANES / 2; width; width /= 2)
         for (int j = 0; j < width; j++) lane[j] += lane[j + width];
     return lane[0];
 }
 
-static W dot_strided(const E *x, int64_t x_step, const E *y, int64_t y_step, int64_t count, int32_t conjugate)
+static acc dot_strided(const E *x, int64_t x_step, const E *y, int64_t y_step, int64_t count,
+                       int32_t conjugate)
 {
-    W lane[4] = {0};
+    acc lane[4] = {0};
     for (int64_t i = 0; i < count; i++)
-        lane[i & 3] += conjugate_if(load_wide(&x[i * x_step]), conjugate) * load_wide(&y[i * y_step]);
+        lane[i & 3] += conjugate_if(load_acc(&x[i * x_step]), conjugate) * load_acc(&y[i * y_step]);
     return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
@@ -102,37 +103,37 @@ static void dot(const void *x, int64_t x_step, const void *y, int64_t y_step, in
                 int64_t begin, int64_t end, void *partial)
 {
     const E *u = (const E *)x + begin * x_step, *v = (const E *)y + begin * y_step;
-    W sum = x_step == 1 && y_step == 1 && !(CPU_IS_COMPLEX && conjugate)
-                ? dot_lanes(u, v, end - begin)
-                : dot_strided(u, x_step, v, y_step, end - begin, conjugate);
-    *(W *)partial = sum;
+    acc sum = x_step == 1 && y_step == 1 && !(CPU_IS_COMPLEX && conjugate)
+                  ? dot_lanes(u, v, end - begin)
+                  : dot_strided(u, x_step, v, y_step, end - begin, conjugate);
+    *(acc *)partial = sum;
 }
 
 static void dot_finish(const void *partials, int64_t count, void *out)
 {
-    W sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += ((const W *)partials)[i];
-    store_wide((E *)out, sum);
+    acc sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += ((const acc *)partials)[i];
+    store_acc((E *)out, sum);
 }
 
-static inline void write_y(const cpu_gemv *g, int64_t i, W sum)
+static inline void write_y(const cpu_gemv *g, int64_t i, acc sum)
 {
     E *y = (E *)g->y;
-    W beta = from_scalar(g->beta), value = from_scalar(g->alpha) * sum;
-    store_wide(&y[i], beta == 0 ? value : value + beta * load_wide(&y[i]));
+    acc beta = from_scalar(g->beta), value = from_scalar(g->alpha) * sum;
+    store_acc(&y[i], beta == 0 ? value : value + beta * load_acc(&y[i]));
 }
 
 /* A by columns: adds one column after the other to a block of sums. */
 static void gemv_columns(const cpu_gemv *g, int64_t begin, int64_t end)
 {
-    W sums[256];
+    acc sums[256];
     for (int64_t i0 = begin; i0 < end; i0 += 256) {
         int64_t count = min_i64(256, end - i0);
         for (int64_t i = 0; i < count; i++) sums[i] = 0;
         for (int64_t p = 0; p < g->k; p++) {
             const E *restrict a = (const E *)g->a + i0 + p * g->a_col;
-            W x = load_at(g->x, p * g->x_step);
-            for (int64_t i = 0; i < count; i++) sums[i] += load_wide(&a[i]) * x;
+            acc x = load_at(g->x, p * g->x_step);
+            for (int64_t i = 0; i < count; i++) sums[i] += load_acc(&a[i]) * x;
         }
         for (int64_t i = 0; i < count; i++) write_y(g, i0 + i, sums[i]);
     }
@@ -153,12 +154,12 @@ static void gemv(const cpu_gemv *g, int64_t begin, int64_t end)
 }
 
 /* Half types round after every step here, as in ATen. */
-static inline W rounded(W x)
+static inline acc rounded(acc x)
 {
 #if CPU_IS_HALF
     E half;
-    store_wide(&half, x);
-    return load_wide(&half);
+    store_acc(&half, x);
+    return load_acc(&half);
 #else
     return x;
 #endif
@@ -166,13 +167,13 @@ static inline W rounded(W x)
 
 static void outer(const cpu_gemm *g, int64_t begin, int64_t end)
 {
-    W alpha = rounded(from_scalar(g->alpha)), beta = rounded(from_scalar(g->beta));
+    acc alpha = rounded(from_scalar(g->alpha)), beta = rounded(from_scalar(g->beta));
     for (int64_t i = begin; i < end; i++) {
-        W x = rounded(alpha * load_at(g->a, i * g->a_row));
+        acc x = rounded(alpha * load_at(g->a, i * g->a_row));
         E *c = (E *)g->c + i * g->c_row;
         for (int64_t j = 0; j < g->n; j++) {
-            W value = rounded(x * load_at(g->b, j * g->b_col));
-            store_wide(&c[j], beta == 0 ? value : rounded(beta * load_wide(&c[j])) + value);
+            acc value = rounded(x * load_at(g->b, j * g->b_col));
+            store_acc(&c[j], beta == 0 ? value : rounded(beta * load_acc(&c[j])) + value);
         }
     }
 }
@@ -328,7 +329,7 @@ static void add(void *to, const void *from, int64_t count)
 {
     const E *restrict in = from;
     E *restrict out = to;
-    for (int64_t i = 0; i < count; i++) store_wide(&out[i], load_wide(&out[i]) + load_wide(&in[i]));
+    for (int64_t i = 0; i < count; i++) store_acc(&out[i], load_acc(&out[i]) + load_acc(&in[i]));
 }
 
 #if CPU_IS_HALF
@@ -339,7 +340,7 @@ static void widen_rows(float *to, const void *from, int64_t row, int64_t col, in
         if (col == 1)
             run_read(in, columns, to + i * columns);
         else
-            for (int64_t j = 0; j < columns; j++) to[i * columns + j] = load_wide(&in[j * col]);
+            for (int64_t j = 0; j < columns; j++) to[i * columns + j] = load_acc(&in[j * col]);
     }
 }
 static void narrow_row(void *to, const float *from, int64_t count, const double beta[2])
@@ -348,8 +349,7 @@ static void narrow_row(void *to, const float *from, int64_t count, const double 
     if (beta[0] == 0) {
         run_write(from, count, out);
     } else {
-        for (int64_t i = 0; i < count; i++)
-            store_wide(&out[i], from[i] + (float)beta[0] * load_wide(&out[i]));
+        for (int64_t i = 0; i < count; i++) store_acc(&out[i], from[i] + (float)beta[0] * load_acc(&out[i]));
     }
 }
 #else
@@ -357,6 +357,6 @@ static void narrow_row(void *to, const float *from, int64_t count, const double 
 #define narrow_row NULL
 #endif
 
-CPU_KERNELS(cpu_gemm_kernels, .acc_bytes = sizeof(W), .gemm = gemm, .gemv = gemv, .dot = dot,
+CPU_KERNELS(cpu_gemm_kernels, .acc_bytes = sizeof(acc), .gemm = gemm, .gemv = gemv, .dot = dot,
             .dot_finish = dot_finish, .outer = outer, .thin = thin_product, .gather = gather, .add = add,
             .widen = widen_rows, .narrow = narrow_row);

@@ -18,12 +18,12 @@ static inline E from_real(real x)
     return (E)(nearest < LOWEST ? LOWEST : nearest > high ? high : nearest);
 }
 #else
-typedef W real;
-#define TO_REAL(x) load_wide(&x)
+typedef acc real;
+#define TO_REAL(x) load_acc(&x)
 static inline E from_real(real x)
 {
     E e;
-    store_wide(&e, x);
+    store_acc(&e, x);
     return e;
 }
 #endif
@@ -34,8 +34,8 @@ static inline real kept(const cpu_resample *r, double weight)
 #if CPU_IS_HALF
     if (r->narrow_weights) {
         E half;
-        store_wide(&half, (W)weight);
-        return load_wide(&half);
+        store_acc(&half, (acc)weight);
+        return load_acc(&half);
     }
 #endif
     return (real)weight;
