@@ -27,7 +27,7 @@ typedef struct copy_call {
     uint32_t across; /* transposition: dimension along which the source is contiguous */
     int64_t strips;  /* of that dimension */
     int32_t hub;     /* dtype in which conjugation and negation are computed */
-    int32_t conjugate, negate;
+    bool conjugate, negate;
 } copy_call;
 
 /* ---- Conversion -------------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ static void convert_contiguous(void *user, int64_t begin, int64_t end, int32_t t
 /* Conjugates and negates a run of the hub dtype. */
 static void resolve_bits(const copy_call *c, void *to, const void *from, int64_t n)
 {
-    int32_t complex = c->hub == CPU_C64 || c->hub == CPU_C128;
+    bool complex = c->hub == CPU_C64 || c->hub == CPU_C128;
     int64_t parts = complex ? 2 : 1;
     double sign[2] = {c->negate ? -1 : 1, c->negate != (c->conjugate && complex) ? -1 : 1};
     if (c->hub == CPU_F32 || c->hub == CPU_C64) {
@@ -152,14 +152,14 @@ static void copy_piece(void *user, int64_t begin, int64_t end, int32_t thread)
              c->from + begin * c->axes.strides[1][0], c->axes.strides[1][0], end - begin, c->bytes);
 }
 
-/* 1 if source and target are contiguous along different dimensions; `across` is then the source's. */
-static int32_t is_crossed(copy_call *c, int64_t to_bytes, int64_t from_bytes)
+/* Whether source and target are contiguous along different dimensions; `across` is then the source's. */
+static bool is_crossed(copy_call *c, int64_t to_bytes, int64_t from_bytes)
 {
     const cpu_axes *axes = &c->axes;
     c->across = 0;
     for (uint32_t d = 1; d < axes->rank; d++)
         if (axes->strides[1][d] == from_bytes && axes->sizes[d] > 1) c->across = d;
-    if (!c->across || axes->strides[0][0] != to_bytes) return 0;
+    if (!c->across || axes->strides[0][0] != to_bytes) return false;
     c->strips = (axes->sizes[c->across] + STRIP - 1) / STRIP;
     return axes->strides[1][0] != from_bytes && axes->strides[1][0] != 0;
 }
@@ -250,12 +250,12 @@ static int32_t convert(const tn_call *call, copy_call *c, const tn_tensor_desc *
 {
     int32_t slots[2] = {cpu_slot(tensors[0]->dtype), cpu_slot(tensors[1]->dtype)};
     if (slots[0] < 0 || slots[1] < 0) return cpu_error(call, TN_E_UNSUPPORTED, "copy: the dtype is unknown");
-    int32_t bits = c->conjugate || c->negate;
+    bool bits = c->conjugate || c->negate;
     c->hub = bits ? cpu_exact_hub(slots[1]) : slots[0];
     int32_t want[2] = {c->hub, c->hub};
     cpu_plan_axes(&c->plan, &c->axes, tensors, 1, want);
     const cpu_plan_operand *o = c->plan.operands;
-    int32_t contiguous = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
+    bool contiguous = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
     c->to = o[0].base;
     c->from = o[1].base;
     if (!bits && is_crossed(c, o[0].bytes, o[1].bytes)) {

@@ -19,12 +19,12 @@ static const tn_tensor_desc *written(const tn_call *call)
     return tensor_out(call, 0);
 }
 
-/* 1 if the tensor is contiguous int64 and all its elements are in [low, size). */
-static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, int64_t size)
+/* Whether the tensor is contiguous int64 and all its elements are in [low, size). */
+static bool all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, int64_t size)
 {
     int64_t expected = tn_dtype_bytes(index->dtype);
     for (uint32_t k = index->rank; k-- > 0;) {
-        if (index->sizes[k] != 1 && cpu_stride(index, k) != expected) return 0;
+        if (index->sizes[k] != 1 && cpu_stride(index, k) != expected) return false;
         expected *= index->sizes[k];
     }
     return cpu_indices_inside(index->host, n, low, size);
@@ -35,7 +35,7 @@ static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, i
 static int64_t find_outside(const tn_tensor_desc *index, int64_t low, int64_t size, int32_t *out_bad)
 {
     int64_t n = 1, position[TN_MAX_RANK] = {0}, sizes[TN_MAX_RANK];
-    int32_t wide = index->dtype == TN_INT64;
+    bool wide = index->dtype == TN_INT64;
     tn_tensor_desc seen = *index;
     const char *p = index->host;
     seen.sizes = sizes;
@@ -484,7 +484,7 @@ static int32_t add_offsets(const tn_call *call, const index_shape *s, const tn_t
 {
     int64_t position[TN_MAX_RANK] = {0}, size = self->sizes[k], stride = cpu_stride(self, k);
     const char *p = t->host;
-    int32_t wide = t->dtype == TN_INT64;
+    bool wide = t->dtype == TN_INT64;
     for (int64_t i = 0; i < count; i++) {
         int64_t x = cpu_index_at(p, wide);
         if (x < -size || x >= size)

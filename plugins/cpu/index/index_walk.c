@@ -236,8 +236,8 @@ static inline void prefetch_line(const char *line)
 static void walk(const cpu_walk *w, int64_t line_begin, int64_t line_end, int64_t begin, int64_t end)
 {
     int64_t length = w->rank ? w->sizes[0] : 1, step;
-    int32_t chosen_dense = w->other_step != 0 && w->rank && w->other_step < w->other_strides[0];
-    int32_t along_lines = w->places || (length >= LONG_LINE && !(chosen_dense && end - begin >= LONG_LINE));
+    bool chosen_dense = w->other_step != 0 && w->rank && w->other_step < w->other_strides[0];
+    bool along_lines = w->places || (length >= LONG_LINE && !(chosen_dense && end - begin >= LONG_LINE));
     for (int64_t line = line_begin; line < line_end; line += step) {
         place p = place_of(w, line);
         step = 1;
@@ -269,7 +269,7 @@ static void walk_chosen(void *user, int64_t begin, int64_t end, int32_t thread)
 void cpu_walk_run(const tn_call *call, const cpu_walk *w)
 {
     if (w->lines == 0 || w->count == 0) return;
-    int32_t by_lines = w->shared || w->lines > w->count;
+    bool by_lines = w->shared || w->lines > w->count;
     int64_t grain = INDEX_GRAIN / (by_lines ? w->count : w->lines);
     if (grain < 1) grain = 1;
     if (by_lines)

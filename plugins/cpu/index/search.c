@@ -14,13 +14,14 @@ typedef struct search_call {
     const void *sorted; /* rows of `length` elements of the hub dtype */
     const int64_t *sorter;
     int64_t length, per_row; /* values searched in each row; 0: all in one row */
-    int32_t hub, slot, right, narrow;
+    int32_t hub, slot;
+    bool right, narrow;
     const char *values;
     void *out;
 } search_call;
 
 /* The first position whose element is not below x or, with `right`, is above x. */
-static int64_t search_double(const double *row, const int64_t *sorter, int64_t n, double x, int32_t right)
+static int64_t search_double(const double *row, const int64_t *sorter, int64_t n, double x, bool right)
 {
     int64_t low = 0, high = n;
     while (low < high) {
@@ -33,7 +34,7 @@ static int64_t search_double(const double *row, const int64_t *sorter, int64_t n
     }
     return low;
 }
-static int64_t search_int(const int64_t *row, const int64_t *sorter, int64_t n, int64_t x, int32_t right)
+static int64_t search_int(const int64_t *row, const int64_t *sorter, int64_t n, int64_t x, bool right)
 {
     int64_t low = 0, high = n;
     while (low < high) {

@@ -16,6 +16,8 @@
 #include "phase.h"
 #include "special.h"
 
+#include <stdbool.h>
+
 #define PI_LONG         3.14159265358979323846264338327950288L
 #define EULER           0.5772156649015328606065121L
 #define ROOT_2_BY_PI    0.7978845608028653558798921L /* sqrt(2 / pi) */
@@ -300,8 +302,8 @@ static long double small_y1(long double x)
     return (2 * logl(x / 2) * power_series(1, x, -1) - 2 / x - x / 2 * sum) / PI_LONG;
 }
 
-/* 1 if the series about the root converges fast; the pole at 0 limits its radius. */
-static int32_t is_near(const root *r, double x)
+/* Whether the series about the root converges fast; the pole at 0 limits its radius. */
+static bool is_near(const root *r, double x)
 {
     return fabs(x - r->high) <= 0.4 * r->high;
 }

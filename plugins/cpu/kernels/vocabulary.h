@@ -260,6 +260,7 @@ ALWAYS_INLINE R im_of(T x)
 {
     return x.im;
 }
+/* Conditions of elements are int32_t: with bool, gcc makes no vectors of some loops over complex numbers. */
 ALWAYS_INLINE int32_t is_nonzero(T x)
 {
     return (x.re != 0) | (x.im != 0);

@@ -243,7 +243,7 @@ static void put_real_eig(const cpu_batches *b, const spectral_job *job, int64_t 
     if (job->job == 'N') return;
     cpu_matrix to = cpu_matrix_of(b, job->left, item);
     for (int64_t j = 0; j < n; j++) {
-        int32_t paired = !is_zero(b, im + j * b->bytes) && j + 1 < n;
+        bool paired = !is_zero(b, im + j * b->bytes) && j + 1 < n;
         for (int64_t i = 0; i < n; i++) {
             const char *x = v + (j * n + i) * b->bytes, *y = paired ? x + n * b->bytes : NULL;
             put_pair(b, to, i, j, x, y, false);

@@ -54,13 +54,13 @@ cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)
     return kernels[op][hub];
 }
 
-/* 1 if an input of type T is of another dtype in memory, so a half kernel would round it. */
-static int32_t is_mixed(const tn_nest *nest, const char *types, int32_t slot)
+/* Whether an input of type T is of another dtype in memory, so a half kernel would round it. */
+static bool is_mixed(const tn_nest *nest, const char *types, int32_t slot)
 {
     for (uint32_t i = 0; i < nest->n_operands && types[i]; i++)
         if (i >= nest->n_outputs && types[i] == 'T' && cpu_slot(cpu_operand(nest, i)->dtype) != slot)
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
 /* The first hub dtype of a slot that has a kernel, the slot itself before all, or -1. */
@@ -203,8 +203,8 @@ static inline __attribute__((always_inline)) int32_t row_holds_zero(const char *
     return any;
 }
 
-/* 1 if an integer operand holds a zero. Dimensions along which it is broadcast are visited once. */
-static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t bytes)
+/* Whether an integer operand holds a zero. Dimensions along which it is broadcast are visited once. */
+static bool holds_zero(const tn_nest *nest, const tn_operand *o, int64_t bytes)
 {
     int64_t index[TN_MAX_RANK] = {0}, stride = nest->rank ? o->strides[0] : 0;
     int64_t inner = stride ? nest->sizes[0] : 1;
@@ -214,24 +214,24 @@ static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t byte
                       : bytes == 4 ? row_holds_zero(row, stride, inner, 4)
                       : bytes == 2 ? row_holds_zero(row, stride, inner, 2)
                                    : row_holds_zero(row, stride, inner, 1);
-        if (any) return 1;
+        if (any) return true;
         uint32_t d = 1;
         while (d < nest->rank && (o->strides[d] == 0 || ++index[d] == nest->sizes[d])) {
             if (o->strides[d]) row -= (nest->sizes[d] - 1) * o->strides[d];
             index[d++] = 0;
         }
-        if (d >= nest->rank) return 0;
+        if (d >= nest->rank) return false;
         row += o->strides[d];
     }
 }
 
 /* Integer division by zero is refused before anything is written, with ATen's message. */
-static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot)
+static bool divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot)
 {
     const tn_operand *divisor = cpu_operand(nest, nest->n_operands - 1);
     if (number != CPU_OP_remainder && number != CPU_OP_fmod && number != CPU_OP_floor_divide &&
         number != CPU_OP_div_trunc)
-        return 0;
+        return false;
     return cpu_slot_is(slot, CPU_KIND_UNSIGNED | CPU_KIND_SIGNED) &&
            holds_zero(nest, divisor, cpu_slot_bytes[slot]);
 }
@@ -244,52 +244,52 @@ static inline int32_t slot_of(tn_dtype dtype)
 
 /*
  * Runs the kernel without a plan if the call is one short run of contiguous operands of the dtypes that the
- * kernel computes in. Returns 1 if it did.
+ * kernel computes in. Returns whether it did.
  */
-static int32_t run_directly(const tn_call *call, const char *types, int32_t number, tn_dtype dtype,
-                            int32_t slot)
+static bool run_directly(const tn_call *call, const char *types, int32_t number, tn_dtype dtype, int32_t slot)
 {
     const tn_nest *nest = call->nest;
     void *pointers[CPU_MAX_OPERANDS];
     cpu_scalars scalars;
     cpu_pointwise_fn fn = kernels[number][slot];
-    if (!fn || nest->rank > 1 || nest->numel > CPU_CHUNK) return 0;
+    if (!fn || nest->rank > 1 || nest->numel > CPU_CHUNK) return false;
     for (uint32_t i = 0; i < nest->n_operands; i++) {
         const tn_operand *o = cpu_operand(nest, i);
         char letter = types[i] ? types[i] : 'T';
-        if (o->dtype != (letter == 'T' ? dtype : letter == 'B' ? TN_BOOL : 0)) return 0;
-        if (nest->numel != 1 && o->strides[0] != cpu_slot_bytes[letter == 'T' ? slot : CPU_BOOL]) return 0;
+        if (o->dtype != (letter == 'T' ? dtype : letter == 'B' ? TN_BOOL : 0)) return false;
+        if (nest->numel != 1 && o->strides[0] != cpu_slot_bytes[letter == 'T' ? slot : CPU_BOOL])
+            return false;
         pointers[i] = o->host;
     }
     read_scalars(call, &scalars);
     scalars.slot = (uint32_t)slot;
     fn(pointers, nest->numel, &scalars);
-    return 1;
+    return true;
 }
 
 /* The same for operators in is_plain, with fewer checks: most calls on small tensors. */
-static inline int32_t run_plain(const tn_call *call, uint32_t number)
+static inline bool run_plain(const tn_call *call, uint32_t number)
 {
     const tn_nest *nest = call->nest;
     uint32_t n = nest->n_operands;
     void *pointers[CPU_MAX_OPERANDS];
     cpu_scalars scalars;
-    if (nest->rank > 1 || nest->numel > CPU_CHUNK || n > CPU_MAX_OPERANDS) return 0;
+    if (nest->rank > 1 || nest->numel > CPU_CHUNK || n > CPU_MAX_OPERANDS) return false;
     const tn_operand *o = nest->operands;
     tn_dtype dtype = o->dtype;
     int32_t slot = slot_of(dtype);
     cpu_pointwise_fn fn = slot < 0 ? NULL : kernels[number][slot];
-    if (!fn) return 0;
+    if (!fn) return false;
     int64_t step = nest->rank ? cpu_slot_bytes[slot] : 0; /* scalars have no strides */
     for (uint32_t i = 0; i < n; i++, o = (const tn_operand *)((const char *)o + nest->operand_bytes)) {
-        if (o->dtype != dtype || (step && o->strides[0] != step)) return 0;
+        if (o->dtype != dtype || (step && o->strides[0] != step)) return false;
         pointers[i] = o->host;
     }
     scalars.count = scalars.absent_first = 0;
     if (call->n_args > n - nest->n_outputs) read_scalars(call, &scalars);
     scalars.slot = (uint32_t)slot;
     fn(pointers, nest->numel, &scalars);
-    return 1;
+    return true;
 }
 
 /*
@@ -329,7 +329,7 @@ static __attribute__((noinline)) int32_t run_any(const tn_call *call)
     int32_t hub = choose_hub((uint32_t)number, nest, types, slot);
     if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
     /* logical_not has a bool result, though it may be a variant of bitwise_not. */
-    int32_t bool_result = number == CPU_OP_logical_not;
+    bool bool_result = number == CPU_OP_logical_not;
     pointwise_call c;
     int32_t want[CPU_MAX_OPERANDS];
     for (uint32_t i = 0; i < nest->n_operands; i++)

@@ -64,7 +64,7 @@ static int32_t draw_numbers(void *self, const tn_call *call)
     if (c.draw.distribution < TN_RANDOM_UNIFORM || c.draw.distribution > TN_RANDOM_LOG_NORMAL)
         return cpu_error(call, TN_E_ARGUMENT, "random: distribution %lld is unknown",
                          (long long)c.draw.distribution);
-    int32_t bits = c.draw.distribution == TN_RANDOM_BITS, long_dtype = TN_DTYPE_BITS(out->dtype) == 64;
+    bool bits = c.draw.distribution == TN_RANDOM_BITS, long_dtype = TN_DTYPE_BITS(out->dtype) == 64;
     c.wide = long_dtype || (bits && (c.range == 0 || c.range > UINT64_C(1) << 32));
     int32_t hub = bits ? CPU_I64 : long_dtype ? CPU_F64 : CPU_F32;
     if (!bits) c.fn = *(const cpu_draw_fn *)cpu_kernels_at(draw_table, hub);

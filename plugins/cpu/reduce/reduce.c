@@ -73,7 +73,7 @@ static const cpu_reduce_kernel *find_kernel(uint32_t op, int32_t slot)
 /* The dtype that elements are converted to: the input's hub dtype, unless the result is of another kind. */
 static int32_t choose_hub(int32_t input, int32_t output, uint32_t op)
 {
-    int32_t truth = op == CPU_REDUCE_any || op == CPU_REDUCE_all || op == CPU_REDUCE_count;
+    bool truth = op == CPU_REDUCE_any || op == CPU_REDUCE_all || op == CPU_REDUCE_count;
     if (!truth && op != CPU_REDUCE_argmax && op != CPU_REDUCE_argmin) {
         if (cpu_slot_is_complex(output)) return CPU_C128;
         if (cpu_slot_is_float(output) && !cpu_slot_is_complex(input))
@@ -146,8 +146,8 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
     plan.operands[0].stride = plan.rank ? plan.operands[0].strides[0] : c->input.bytes;
     cpu_plan_finish(&plan);
     cpu_plan_operand *o = &plan.operands[0];
-    int32_t neighbours = o->linear && o->stride == o->bytes;
-    int32_t direct = neighbours && o->slot == c->hub, converted = neighbours && !direct;
+    bool neighbours = o->linear && o->stride == o->bytes;
+    bool direct = neighbours && o->slot == c->hub, converted = neighbours && !direct;
     _Alignas(64) char buffer[CPU_CHUNK * 16];
     char *address = input_at(c, first);
     /*
@@ -224,10 +224,10 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
         rest /= nest->sizes[d];
         o->base += index[d] * o->strides[d];
     }
-    int32_t neighbours = o->linear && o->stride == o->bytes, direct = neighbours && o->slot == c->hub;
+    bool neighbours = o->linear && o->stride == o->bytes, direct = neighbours && o->slot == c->hub;
     for (a.index = begin; a.index < end; a.index++) {
         if (neighbours && c->kernel->rows) {
-            int32_t any = nest->kept < nest->rank;
+            bool any = nest->kept < nest->rank;
             int64_t rows = any ? nest->sizes[nest->kept] - index[nest->kept] : 1;
             if (rows > CPU_REDUCE_ROWS) rows = CPU_REDUCE_ROWS;
             if (rows > end - a.index) rows = end - a.index;
@@ -258,7 +258,7 @@ static void reduce_states(const reduce_call *c, cpu_lanes states, int64_t first,
     int64_t inner = nest->kept < nest->rank ? c->input.strides[nest->kept] : 0;
     int64_t outer = nest->kept ? c->input.strides[0] : 0;
     c->kernel->init(states, n);
-    int32_t along = nest->kept == 0 || outer == 0 || (inner <= outer && c->reduced >= SHORT_RUN);
+    bool along = nest->kept == 0 || outer == 0 || (inner <= outer && c->reduced >= SHORT_RUN);
     if (along)
         reduce_along(c, states, first, n, begin, end);
     else
@@ -295,12 +295,12 @@ static void finish_real(const reduce_call *c, cpu_lanes s, void *const *out, int
 {
     double *a = s.words, *b = a + s.stride, *last = a + (c->kernel->planes - 1) * s.stride;
     double divisor = (double)c->reduced - c->correction;
-    int32_t moments = c->kernel->op == CPU_REDUCE_moments, complex = c->hub == CPU_C128;
+    bool moments = c->kernel->op == CPU_REDUCE_moments, complex = c->hub == CPU_C128;
     if (divisor < 0) divisor = 0;
     if (c->take == TAKE_NORM)
         for (int64_t i = 0; i < n; i++) a[i] = norm_of(c, a[i]);
     if (moments) {
-        int32_t root = c->take == TAKE_STD || c->take == TAKE_STD_MEAN;
+        bool root = c->take == TAKE_STD || c->take == TAKE_STD_MEAN;
         for (int64_t i = 0; i < n; i++) last[i] = root ? sqrt(last[i] / divisor) : last[i] / divisor;
         put_plane(out[0], 0, last, n);
         if (c->take != TAKE_VAR_MEAN && c->take != TAKE_STD_MEAN) return;
@@ -407,8 +407,8 @@ static void few_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&f->plan, begin, end, few_run, user);
 }
 
-/* Sums or means of a few rows of contiguous elements of the result's dtype, without states. Returns 1 if it ran. */
-static int32_t reduce_few(const tn_call *call, const reduce_call *c)
+/* Sums or means of a few rows of contiguous elements of the result's dtype, without states. Returns whether it ran. */
+static bool reduce_few(const tn_call *call, const reduce_call *c)
 {
     const tn_nest *nest = c->nest;
     const int32_t want[CPU_MAX_OPERANDS] = {c->hub, c->hub};
@@ -416,14 +416,14 @@ static int32_t reduce_few(const tn_call *call, const reduce_call *c)
     if (!c->kernel->few || c->reduced < 1 || c->reduced > CPU_REDUCE_ROWS || nest->rank != nest->kept + 1 ||
         nest->n_operands != 2 || (c->take != TAKE_STATE && c->take != TAKE_MEAN) || c->input.slot != c->hub ||
         cpu_slot(cpu_operand(nest, 0)->dtype) != c->hub || nest->kept < 1)
-        return 0;
-    if (cpu_plan_make(&f.plan, nest, nest->kept, want) != TN_OK) return 0;
+        return false;
+    if (cpu_plan_make(&f.plan, nest, nest->kept, want) != TN_OK) return false;
     for (int32_t i = 0; i < 2; i++) {
         const cpu_plan_operand *o = &f.plan.operands[i];
-        if (o->stride != o->bytes || !(o->linear || f.plan.by_rows)) return 0;
+        if (o->stride != o->bytes || !(o->linear || f.plan.by_rows)) return false;
     }
     cpu_parallel_for(call, c->kept, REDUCE_GRAIN / c->reduced, few_range, &f);
-    return 1;
+    return true;
 }
 
 /* ---- A call -------------------------------------------------------------------------------------------- */

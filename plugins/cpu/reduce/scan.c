@@ -209,7 +209,7 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
     cpu_buffer *raw = x + BESIDE;
     line_state s[BESIDE];
     /* A contiguous line of the hub dtype is scanned in its own memory. */
-    int32_t direct = count == 1 && c->out_slot == c->hub && out_stride == out_bytes;
+    bool direct = count == 1 && c->out_slot == c->hub && out_stride == out_bytes;
     for (int64_t k = 0; k < count; k++) {
         in[k] = operand_at(c, c->in, line + k);
         out[k] = operand_at(c, c->out, line + k);
@@ -334,11 +334,12 @@ static void scan_across(void *user, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
-/* 1 if neighbouring lines are contiguous and their own elements are not. */
-static int32_t goes_across(const scan_call *c)
+/* Whether neighbouring lines are contiguous and their own elements are not. */
+static bool goes_across(const scan_call *c)
 {
     const tn_nest *nest = c->nest;
-    if (nest->rank < 2 || nest->sizes[0] < 8 || c->hub == CPU_C128 || c->kind == SCAN_LOG_SUM_EXP) return 0;
+    if (nest->rank < 2 || nest->sizes[0] < 8 || c->hub == CPU_C128 || c->kind == SCAN_LOG_SUM_EXP)
+        return false;
     return c->in->strides[0] == cpu_slot_bytes[c->in_slot] &&
            c->out->strides[0] == cpu_slot_bytes[c->out_slot] &&
            (!c->positions || c->positions->strides[0] == 8);

@@ -27,7 +27,7 @@ typedef struct order_call {
 static int64_t line_offset(const order_call *c, const tn_tensor_desc *t, int64_t line)
 {
     int64_t offset = 0;
-    int32_t without = t->rank < c->self->rank;
+    bool without = t->rank < c->self->rank;
     for (int64_t d = (int64_t)c->self->rank - 1; d >= 0; d--) {
         if (d == c->dim) continue;
         offset += line % c->self->sizes[d] * cpu_stride(t, without && d > c->dim ? d - 1 : d);
@@ -56,7 +56,7 @@ static void most_frequent(cpu_keyed *items, int64_t n)
 static void write_line(const order_call *c, const cpu_keyed *items, int64_t line)
 {
     int64_t bytes = cpu_slot_bytes[c->slot], stride = cpu_stride(c->self, c->dim);
-    int32_t many = c->kind == ORDER_SORT || c->kind == ORDER_TOP;
+    bool many = c->kind == ORDER_SORT || c->kind == ORDER_TOP;
     const char *from = (const char *)c->self->host + line_offset(c, c->self, line);
     char *values = (char *)c->values->host + line_offset(c, c->values, line);
     char *positions = (char *)c->positions->host + line_offset(c, c->positions, line);

@@ -18,8 +18,8 @@ typedef struct items {
     int64_t *room;  /* as many more */
 } items;
 
-/* 1 if NaN differs from NaN, although their keys are equal. */
-static int32_t is_nan_key(const items *t, uint64_t key)
+/* Whether NaN differs from NaN, although their keys are equal. */
+static bool is_nan_key(const items *t, uint64_t key)
 {
     int32_t slot = cpu_slot(t->self->dtype);
     if (slot == CPU_F64) return key == UINT64_MAX;
@@ -34,13 +34,13 @@ static int compare(const items *t, int64_t a, int64_t b)
     return 0;
 }
 
-static int32_t are_equal(const items *t, int64_t a, int64_t b)
+static bool are_equal(const items *t, int64_t a, int64_t b)
 {
     const uint64_t *x = t->keys + a * t->width;
-    if (compare(t, a, b) != 0) return 0;
+    if (compare(t, a, b) != 0) return false;
     for (int64_t i = 0; i < t->width; i++)
-        if (is_nan_key(t, x[i])) return 0;
-    return 1;
+        if (is_nan_key(t, x[i])) return false;
+    return true;
 }
 
 /* Merge sort: merges runs of doubling length between the two arrays. */
@@ -261,7 +261,7 @@ static int32_t unique_dim(void *state, const tn_call *call)
 static int32_t unique_consecutive(void *state, const tn_call *call)
 {
     /* A vector with dim 0 is treated as one without dim. */
-    int32_t is_flat = tensor_arg(call, 0)->rank == 1 && int_arg(call, 3) == 0;
+    bool is_flat = tensor_arg(call, 0)->rank == 1 && int_arg(call, 3) == 0;
     if (call->args[3].tag == TN_TAG_NONE || is_flat)
         return run_lengths(call, bool_arg(call, 1), bool_arg(call, 2));
     return unique(call, int_arg(call, 3), 1, 0, 1, 1);

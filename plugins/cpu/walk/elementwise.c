@@ -22,7 +22,7 @@ typedef struct transposed_tiles {
     _Alignas(64) char bytes[CPU_MAX_OPERANDS][TILE_COLUMNS * TILE_LINE];
 } transposed_tiles;
 
-static int32_t is_transposed(const cpu_plan *plan, uint32_t i)
+static bool is_transposed(const cpu_plan *plan, uint32_t i)
 {
     const cpu_plan_operand *p = &plan->operands[i];
     return i >= plan->n_outputs && p->strides[1] == p->bytes && p->stride >= TILE_LINE;

@@ -230,18 +230,18 @@ void cpu_gather(void *to, int32_t to_slot, const void *from, int32_t from_slot, 
 
 /* ---- Plans ------------------------------------------------------------------------------------------- */
 
-static int32_t is_linear(const int64_t *strides, const int64_t *sizes, uint32_t rank)
+static bool is_linear(const int64_t *strides, const int64_t *sizes, uint32_t rank)
 {
     for (uint32_t d = 1; d < rank; d++)
-        if (strides[d] != strides[d - 1] * sizes[d - 1]) return 0;
-    return 1;
+        if (strides[d] != strides[d - 1] * sizes[d - 1]) return false;
+    return true;
 }
 
-static int32_t shares_memory(const cpu_plan *plan, uint32_t output)
+static bool shares_memory(const cpu_plan *plan, uint32_t output)
 {
     for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++)
-        if (plan->operands[i].base == plan->operands[output].base) return 1;
-    return 0;
+        if (plan->operands[i].base == plan->operands[output].base) return true;
+    return false;
 }
 
 /* The bytes of all inputs; elements that are broadcast count once. */
@@ -257,13 +257,13 @@ static int64_t input_bytes(const cpu_plan *plan)
     return all;
 }
 
-/* 1 for a contiguous output that is to be written past the caches. */
-static int32_t streams(const cpu_plan *plan, uint32_t output)
+/* Whether a contiguous output is to be written past the caches. */
+static bool streams(const cpu_plan *plan, uint32_t output)
 {
     const cpu_plan_operand *p = &plan->operands[output];
     int64_t bytes = plan->numel * p->bytes;
     /* Rows that end inside a cache line would write it twice. */
-    int32_t whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
+    bool whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
     return bytes >= CPU_STREAM_OUT && p->linear && p->stride == p->bytes && whole_lines &&
            !shares_memory(plan, output) && cpu_streams(bytes, input_bytes(plan));
 }
@@ -361,12 +361,12 @@ static void swap_axes(cpu_axes *axes, uint32_t d, uint32_t e)
     }
 }
 
-/* 1 if axis d continues axis `inner` in all tensors. */
-static int32_t can_join(const cpu_axes *axes, uint32_t inner, uint32_t d)
+/* Whether axis d continues axis `inner` in all tensors. */
+static bool can_join(const cpu_axes *axes, uint32_t inner, uint32_t d)
 {
     for (uint32_t i = 0; i < axes->n_tensors; i++)
-        if (axes->strides[i][d] != axes->strides[i][inner] * axes->sizes[inner]) return 0;
-    return 1;
+        if (axes->strides[i][d] != axes->strides[i][inner] * axes->sizes[inner]) return false;
+    return true;
 }
 
 static void join_axes(cpu_axes *axes)
@@ -558,7 +558,7 @@ static void bring_out(walker *w, uint32_t i)
     char *raw = buffer_of(w, w->plan->n_operands);
     char *buffer = buffer_of(w, i);
     if (w->pointers[i] != (void *)buffer) return;
-    int32_t in_row = p->linear || w->plan->by_rows;
+    bool in_row = p->linear || w->plan->by_rows;
     if (in_row && p->stride == p->bytes && !p->streamed) {
         cpu_convert(address(w, p), p->slot, buffer, p->want, w->length);
         return;
@@ -588,8 +588,8 @@ static void run_kernel(walker *w, cpu_run_fn fn, void *user)
         splat(w->pointers[i], w->pointers[i], length, cpu_slot_bytes[plan->operands[i].want]);
 }
 
-/* 1 if the only output is written past the caches without conversion. */
-static int32_t streams_directly(const cpu_plan *plan)
+/* Whether the only output is written past the caches without conversion. */
+static bool streams_directly(const cpu_plan *plan)
 {
     const cpu_plan_operand *o = &plan->operands[0];
     return plan->n_outputs == 1 && o->streamed && o->want == o->slot && !plan->uniform;

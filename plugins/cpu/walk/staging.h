@@ -32,13 +32,13 @@ cpu_convert_fn cpu_converter(int32_t to_slot, int32_t from_slot);
 /* Moves n elements of `bytes` (1, 2, 4, 8, 16) between two strided runs (strides in bytes). */
 void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes);
 /*
- * 1 if an output of so many bytes is written past the caches, so that its lines are not read before they are overwritten.
+ * Whether an output of so many bytes is written past the caches, so that its lines are not read before they are overwritten.
  * On Zen 5 with a last-level cache of 32 MB this is faster where output and inputs have 24 MB together. Outputs that are
  * much larger than the inputs are slower so at any size.
  */
 #define CPU_STREAM_OUT   ((int64_t)8 << 20)
 #define CPU_STREAM_BYTES ((int64_t)24 << 20)
-static inline int32_t cpu_streams(int64_t out, int64_t in)
+static inline bool cpu_streams(int64_t out, int64_t in)
 {
     return out >= CPU_STREAM_OUT && out + in >= CPU_STREAM_BYTES && 2 * in >= out;
 }

@@ -100,7 +100,7 @@ static int32_t run_packed(const tn_call *call, packed_job *job, const tn_tensor_
 {
     const tn_tensor_desc *x = tensor_arg(call, 0), *out = tensor_out(call, 0);
     static const double zero[2] = {0, 0};
-    int32_t is_half = out->dtype != TN_FLOAT32;
+    bool is_half = out->dtype != TN_FLOAT32;
     void *to;
     job->call = call;
     job->kernels = cpu_kernels_of(packed_table, TN_FLOAT32);
