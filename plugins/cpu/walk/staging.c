@@ -27,6 +27,20 @@
 const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_BYTES)};
 const int8_t cpu_slot_hubs[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_HUB)};
 
+/* The list agrees with the dtypes' own numbers. */
+#define SLOT_HAS(kinds, code, kind, dtype) \
+    (((CPU_KIND_##kind & (kinds)) != 0) == (TN_DTYPE_CODE(dtype) == (code)))
+#define SLOT_CHECK(name, slot, bytes, dtype, hub, kind)                            \
+    _Static_assert(TN_DTYPE_BITS(dtype) == 8 * (bytes), "the size of " #name);     \
+    _Static_assert(SLOT_HAS(CPU_KIND_SIGNED, TN_CODE_INT, kind, dtype) &&          \
+                       SLOT_HAS(CPU_KIND_UNSIGNED, TN_CODE_UINT, kind, dtype) &&   \
+                       SLOT_HAS(CPU_KIND_BOOL, TN_CODE_BOOL, kind, dtype) &&       \
+                       SLOT_HAS(CPU_KIND_COMPLEX, TN_CODE_COMPLEX, kind, dtype) && \
+                       ((CPU_KIND_##kind & CPU_KIND_FLOAT8) != 0) ==               \
+                           (TN_DTYPE_CODE(dtype) >= TN_CODE_FLOAT8_E4M3FN),        \
+                   "the kind of " #name);
+CPU_DTYPES(SLOT_CHECK)
+
 int32_t cpu_slot(tn_dtype dtype)
 {
 #define SLOT_CASE(name, slot, bytes, dtype, hub, kind) \
