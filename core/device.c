@@ -223,6 +223,9 @@ static tni_device *no_device(tn_context *ctx, tn_device id, tni_device_type *typ
         snprintf(name, sizeof name, "%s, which TENON_DEVICE asks for", wish);
     if (!id)
         tni_error(TN_E_DEVICE, "no device was given");
+    else if (id == TN_DEVICE_MISSING)
+        tni_error(TN_E_DEVICE, "there is no such device: tn_device_at or tn_device_parse did not find it "
+                               "(the value is TN_DEVICE_MISSING)");
     else if (TN_DEVICE_TYPE(id) == TN_INTERNED_META)
         tni_error(TN_E_DEVICE, "the 'meta' device holds no data and computes nothing");
     else if (!type)

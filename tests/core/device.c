@@ -231,6 +231,13 @@ Test(device, missing_device_is_refused_by_name)
         cr_assert_str_eq(tn_scope_error(s)->message, cases[i].text);
         cr_assert_eq(tn_scope_close(s), TN_E_DEVICE);
     }
+    const tn_device absent[] = {tn_device_at(ctx, 9), tn_device_parse(ctx, "")};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        cr_assert_null(tni_device_get(ctx, absent[i]));
+        cr_assert_str_eq(tn_last_error()->message,
+                         "there is no such device: tn_device_at or tn_device_parse did "
+                         "not find it (the value is TN_DEVICE_MISSING)");
+    }
     setenv("TENON_DEVICE", "CPU:0", 1);
     cr_assert_null(tni_device_get(ctx, tn_device_choose(ctx, NULL, NULL)));
     cr_assert_str_eq(tn_last_error()->message, "missing device CPU:0, which TENON_DEVICE asks for: no plugin "
