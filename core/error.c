@@ -206,13 +206,29 @@ static const char *bare_message(const tn_error *e)
     return e->message + place_bytes(e->file, e->line);
 }
 
-/* The message begins with the operator's name already, or with that of a function of PyTorch. */
-static int32_t names_operator(const char *message, const char *name, uint64_t length)
+/* "aten::gather.out" -> "gather" and its length */
+static const char *short_name(const char *op, uint64_t *length)
 {
-    static const char *const prefixes[] = {"aten::", "prim::", "torch.", "linalg."};
+    const char *space = strstr(op, "::"), *name = space ? space + 2 : op;
+    *length = strcspn(name, ".(");
+    return name;
+}
+
+/* What stands behind an operator's name at the start of a message, in either form: "add" or "add_". Else "". */
+static const char *behind_name(const char *message, const char *op)
+{
+    uint64_t length;
+    const char *name = short_name(op, &length);
     if (length > 1 && name[length - 1] == '_') length--; /* add_ is add */
     const char *behind = strncmp(message, name, length) ? "" : message + length;
-    if (*behind == '_') behind++;
+    return *behind == '_' ? behind + 1 : behind;
+}
+
+/* The message begins with the operator's name already, or with that of a function of PyTorch. */
+static int32_t names_operator(const char *message, const char *op)
+{
+    static const char *const prefixes[] = {"aten::", "prim::", "torch.", "linalg."};
+    const char *behind = behind_name(message, op);
     if (*behind == ':' || *behind == '(') return 1;
     for (uint32_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (!strncmp(message, prefixes[i], strlen(prefixes[i]))) return 1;
@@ -220,17 +236,27 @@ static int32_t names_operator(const char *message, const char *name, uint64_t le
     return 0;
 }
 
-/*
- * "index 5 is out of bounds" of aten::gather.out becomes "gather: index 5 is out of bounds". The operator that the program
- * called stands before the one that failed inside it: "take_along_dim: gather: index 5 is out of bounds".
- */
-static void name_operator(error_record *r, const char *op)
+/* The message without the name of the operator that failed, "gather: " or "gather(): ". */
+static const char *without_name(const char *message, const char *op)
 {
-    const char *space = strstr(op, "::"), *name = space ? space + 2 : op;
-    uint64_t length = strcspn(name, ".(");
+    const char *behind = behind_name(message, op);
+    return !strncmp(behind, ": ", 2) ? behind + 2 : !strncmp(behind, "(): ", 4) ? behind + 4 : message;
+}
+
+/*
+ * "index 5 is out of bounds" of aten::gather.out becomes "gather: index 5 is out of bounds". With `instead` the name of an
+ * operator that called it takes the place of the first: "take_along_dim: index 5 is out of bounds".
+ */
+static void name_operator(error_record *r, const char *op, int32_t instead)
+{
+    uint64_t length;
+    const char *name = short_name(op, &length), *message = r->message;
     char text[MESSAGE_BYTES + NAME_BYTES];
-    if (length >= NAME_BYTES - 2 || names_operator(r->message, name, length)) return;
-    snprintf(text, sizeof text, "%.*s: %s", (int)length, name, r->message);
+    if (length >= NAME_BYTES - 2) return;
+    if (instead && *behind_name(message, op) != '(') message = without_name(message, r->op);
+    if (!strncmp(behind_name(message, op), ": ", 2)) message = without_name(message, op);
+    if (names_operator(message, op)) return;
+    snprintf(text, sizeof text, "%.*s: %s", (int)length, name, message);
     set_text(r->message, sizeof r->message, text);
 }
 
@@ -243,15 +269,25 @@ static void drop_place(error_record *r)
     r->error.line = 0;
 }
 
-void tni_error_operator(const char *op)
+static void add_operator(const char *op, int32_t instead)
 {
     error_record *r = top();
     if (!r || !op) return;
     const int32_t is_innermost = !r->op[0], is_outermost = !tni_tls.call_depth;
     if (r->file[0]) drop_place(r); /* of a call in a composite: that of the program's call comes */
-    if (is_innermost || is_outermost) name_operator(r, op);
+    if (instead || is_innermost || is_outermost) name_operator(r, op, instead && !is_innermost);
     set_text(r->op, sizeof(r->op), op);
     link_records(tni_tls.errors);
+}
+
+void tni_error_operator(const char *op)
+{
+    add_operator(op, 1);
+}
+
+void tni_error_library_operator(const char *op)
+{
+    add_operator(op, 0);
 }
 
 void tni_error_plugin(const char *plugin)

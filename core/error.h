@@ -24,9 +24,12 @@ int32_t tni_error(int32_t code, const char *format, ...) TNI_PRINTF(2, 3);
 int32_t tni_error_wrap(int32_t code, const char *format, ...) TNI_PRINTF(2, 3);
 /* Out of memory; takes none. */
 int32_t tni_error_no_memory(const char *what, uint64_t bytes);
-/* Adds the vendor's number and text, the operator, the plugin to the error in the slot (NULL: unchanged). */
+/* Adds the vendor's number and text, the operator, the plugin to the error in the slot (NULL: unchanged). The message
+ * names the operator, in the place of one that failed inside it. */
 void tni_error_native(int32_t code, const char *text);
 void tni_error_operator(const char *op);
+/* The operator of a library: the one that failed in its composite, which is not ours, stays named: "prod: mm: ...". */
+void tni_error_library_operator(const char *op);
 void tni_error_plugin(const char *plugin);
 /* An independent copy of the slot; never NULL (a static out-of-memory error when there is no memory). */
 tn_error *tni_error_copy(void);

@@ -227,7 +227,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
     if (TNI_UNLIKELY(status)) {
         for (uint32_t i = 0; i < op->n_returns; i++) tni_value_release(ctx, &outs[i]);
         tni_error_ensure(status, tni_op_name(op));
-        tni_error_operator(tni_op_name(op));
+        op->base->def ? tni_error_library_operator(tni_op_name(op)) : tni_error_operator(tni_op_name(op));
         if (status == TN_E_STATE) tni_capture_blame(ctx, tni_op_name(op));
     }
     return status;

@@ -51,25 +51,16 @@ int32_t tni_out_like(tni_frame *f, uint32_t i, const tn_tensor *t, tn_dtype dtyp
     return tni_out_strided(f, i, dtype, t->desc.rank, t->desc.sizes, strides);
 }
 
-/* "aten::add.Tensor(" -> "add" */
-static int32_t short_name(const tni_op *op, const char **out)
-{
-    const char *start = strstr(op->name, "::");
-    start = start ? start + 2 : op->name;
-    *out = start;
-    return (int32_t)strcspn(start, ".(");
-}
-
 int32_t tni_fail(const tni_frame *f, int32_t status, const char *format, ...)
 {
     char text[1024];
-    const char *name;
-    int32_t length = short_name(f->op, &name);
     va_list list;
     va_start(list, format);
     tni_vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    return tni_error(status, "%.*s: %s", (int)length, name, text);
+    status = tni_error(status, "%s", text);
+    tni_error_operator(tni_op_name(f->op));
+    return status;
 }
 
 static int32_t check_tensor_device(tni_frame *f, const tn_tensor *t, const tn_tensor **first)

@@ -76,7 +76,7 @@ ON_EACH_DEVICE(vendor_dtypes, are_refused_by_name_where_no_row_takes_them)
     tn__to_copy(p->s, ones, .dtype = tn_dtype_intern(p->ctx, "acme_float6", 6));
     expect_refused(p, "copy: no kernel from float32 to acme_float6");
     tn_zeros(p->s, TN_INTS(2), .dtype = tn_dtype_intern(p->ctx, "acme_float6", 6), .device = p->device);
-    expect_refused(p, "fill: no kernel for acme_float6");
+    expect_refused(p, "zeros: no kernel for acme_float6");
     tn_item_double(
         p->s, tn_view(p->s, tn_narrow(p->s, tn_select(p->s, make_bits(p, "acme_float6", 6), 0, 0), 0, 0, 1),
                       TN_INTS(1)));

@@ -402,7 +402,8 @@ Test(definitions, composites)
     cr_expect_eq(tn_item_double(s, tn_sum(s, CALL(op, tn_value_tensor(x)))), -2);
     static const char *const texts[] = {
         "", "the composite of test::composed returned 4711, not a valid status code",
-        "set_output: there is no output 1", "dot: inconsistent tensor size", "only shape rules may call it"};
+        "set_output: there is no output 1", "matmul: inconsistent tensor size",
+        "only shape rules may call it"};
     for (mode = 1; mode < (int)(sizeof texts / sizeof *texts); mode++) {
         cr_expect_null(CALL(op, tn_value_tensor(x)));
         expect_failure(tn_scope_error(s)->code, texts[mode]);

@@ -360,7 +360,7 @@ Test(values, of_pads_that_crop_too_much)
     GIVES(tn_pad(s, row, TN_INTS(-2, 2), .mode = "circular"), TN_INTS(1, 1, 4), 2, 3, 2, 3);
     GIVES(tn_pad(s, row, TN_INTS(1, -2), .mode = "circular"), TN_INTS(1, 1, 3), -1, 0.5, -1);
     tn_pad(s, row, TN_INTS(-3, 3), .mode = "circular");
-    expect_error(s, "_pad_circular: argument 'pad': one side repeats more of dimension 2 than the other side "
+    expect_error(s, "pad: argument 'pad': one side repeats more of dimension 2 than the other side "
                     "leaves (got -3 and 3, expected at most 1)");
     tn_pad(s, row, TN_INTS(2, -4), .mode = "circular");
     expect_error(s, "leaves (got 2 and -4, expected at most 0)");
