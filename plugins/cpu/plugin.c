@@ -167,13 +167,14 @@ static int32_t check_openblas(const tn_host *host)
     return host->error(host->context, TN_E_INTERNAL, "cpu: OpenBLAS gave a wrong product of two matrices");
 }
 
-/* Says which library would make the plugin faster here. The packages are those of Debian. */
+/* Says which library would do more here, or do it faster. The packages are those of Debian. */
 static void log_hints(const tn_host *host)
 {
     const cpu_openblas *blas = cpu_openblas_get();
     if (!blas)
         host->log(host->context, TN_LOG_INFO,
-                  "hint: OpenBLAS makes products of matrices faster: install libopenblas0-openmp");
+                  "hint: OpenBLAS makes products of matrices faster; factorizations and solvers are refused "
+                  "without it: install libopenblas0-openmp");
     else if (blas->is_narrow)
         host->log(host->context, TN_LOG_INFO,
                   "hint: this OpenBLAS has no kernels with AVX-512, libopenblas0-openmp has them");

@@ -320,6 +320,8 @@ def check_doctor_libraries(tool, _):
         notes = notes_of(done, "cpu")
         hinted = any(n.startswith(f"hint: {name} ") and n.endswith(f": install {package}") for n in notes)
         expect(hinted or any("without its headers" in n for n in notes), f"{name} is suggested", done)
+        expect(name != "OpenBLAS" or any("factorizations and solvers are refused without it" in n for n in notes),
+               "what is refused without it is said", done)
         expect(sum(n.startswith("hint: ") for n in notes) == hinted, "no other library is", done)
         absent = re.compile(f"{name} is (absent: {library}.so.*cannot open shared object file: No such file or directory"
                             "|not used: the plugin was built without its headers)")
