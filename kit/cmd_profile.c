@@ -63,6 +63,19 @@ static void print_row(const cJSON *row, int width)
            text_of(row, "shapes"));
 }
 
+/* The profile in the file, or NULL: each row of it is an object. */
+static const cJSON *profile_in(const cJSON *root)
+{
+    const cJSON *profile = cJSON_GetObjectItemCaseSensitive(root, "tenon_profile"), *row;
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(profile, "rows");
+    if (!cJSON_IsArray(rows)) return NULL;
+    cJSON_ArrayForEach(row, rows)
+    {
+        if (!cJSON_IsObject(row)) return NULL;
+    }
+    return profile;
+}
+
 static int print_table(const cJSON *profile, int all)
 {
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(profile, "rows"), *row;
@@ -105,9 +118,9 @@ int cmd_profile(int argc, char **argv)
     char *text = read_file(options.operand);
     if (!text) return CMD_FAILED;
     cJSON *root = cJSON_Parse(text);
-    const cJSON *profile = cJSON_GetObjectItemCaseSensitive(root, "tenon_profile");
+    const cJSON *profile = profile_in(root);
     free(text);
-    if (cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(profile, "rows"))) {
+    if (profile) {
         status = print_table(profile, options.set[0]);
     } else {
         fprintf(stderr, "tenon profile: %s is not a profile of Tenon\n", options.operand);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files are input: damaged recordings, traces, manifests, golden folders, reports, caches, lists and options end in a message.
+"""Files are input: damaged recordings, traces, profiles, manifests, golden folders, indices of shards, reports, measurements of
+devices, caches, lists and options end in a message.
 
     files.py TENON RECORD_STEP FOLDER_OF_PLUGINS [SEED [SLOWNESS]]
 
@@ -147,7 +148,7 @@ class Kind:
             return None
         with tempfile.TemporaryDirectory() as name:  # a folder of its own: attempts run side by side
             place = Path(name) / self.place.name
-            if self.place.parent.name in ("cases", "plugin", "cache"):
+            if self.place.parent.name in ("cases", "plugin", "cache", "shards", "tenon"):
                 shutil.copytree(self.place.parent, Path(name) / self.place.parent.name, symlinks=True)
                 place = Path(name) / self.place.parent.name / self.place.name
             place.write_bytes(data)
@@ -169,6 +170,39 @@ def no_crash(run):
     """The cases of a suite run in processes of their own: one of them must not crash either."""
     found = re.search(r"crash[^\n]*|exit in the middle|ended the process", run.text)
     return found.group() if found else None
+
+
+def says(*texts):
+    """A command that fails prints one of the texts."""
+    def judge(run):
+        return None if run.status == 0 or any(t in run.text for t in texts) else "does not say what is wrong"
+    return judge
+
+
+def measured(run):
+    """A damaged measurement decides nothing, which is said, and the command does its work."""
+    if run.status:
+        return f"status {run.status}"
+    texts = ("is the fastest as measured", "the measurement is damaged", "no device of the measurement is here")
+    return None if any(t in run.text for t in texts) else "does not say what the measurement is"
+
+
+def shards(folder):
+    """Two shards and their index."""
+    folder.mkdir()
+    for shard in ("a", "b"):
+        header = json.dumps({shard: {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+        (folder / f"{shard}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    return b'{"metadata": {"total_size": 16}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}'
+
+
+def measurement(tenon, folder, environment):
+    """What `tenon bench devices` writes, in the folder that it writes to."""
+    folder.mkdir()
+    devices = json.loads(subprocess.run([tenon, "devices", "--json"], check=True, stdout=subprocess.PIPE,
+                                        env={**os.environ, **environment}).stdout)
+    entries = [{"device": d["device"], "name": d["name"], "bandwidth": 2e10, "flops_f32": 1e11, "call": 5e-7} for d in devices]
+    return json.dumps({"tenon_devices": 1, "devices": entries}).encode()
 
 
 def golden_folder(folder):
@@ -197,9 +231,10 @@ def golden_folder(folder):
     (folder / "some.jsonl").write_text("".join(json.dumps(c, separators=(",", ":")) + "\n" for c in calls))
 
 
-def record(step, plugins, path):
-    subprocess.run([step, "cpu"], check=True, stdout=subprocess.DEVNULL,
-                   env=dict(os.environ, TENON_RECORD=str(path), TENON_PLUGIN_PATH=f"{plugins}/cpu:{plugins}/shims"))
+def record(step, plugins, path, profile):
+    for variable, file in (("TENON_RECORD", path), ("TENON_PROFILE", profile)):
+        subprocess.run([step, "cpu"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, variable: str(file), "TENON_PLUGIN_PATH": f"{plugins}/cpu:{plugins}/shims"})
 
 
 def cached_verdict(tenon, plugin, cache):
@@ -214,8 +249,8 @@ def make_kinds(tenon, step, plugins, folder):
     # A context of the commands below finds the CPU plugin and nothing else.
     here = {"TENON_PLUGIN_PATH": f"{plugins}/cpu"}
     check = [tenon, "check", cpu, "--jobs", "1", *TIMEOUT]
-    recording = folder / "a.rec"
-    record(step, plugins, recording)
+    recording, profile = folder / "a.rec", folder / "profile.json"
+    record(step, plugins, recording, profile)
     bytes_of_recording = recording.read_bytes()
     trace = (b'{"op": "aten::add.Tensor", "n": 12, "args": [{"t": [8, 16], "d": "float32"}, {"t": [16], "d": "float32", "s": [1]}], '
              b'"kwargs": {"alpha": 2}}\n'
@@ -262,6 +297,13 @@ def make_kinds(tenon, step, plugins, folder):
              change=changed_text, environment=here, judge=no_crash, seconds=30),
         Kind("manifest", (plugin / manifest.name).read_bytes(), plugin / manifest.name, lambda p: [tenon, "doctor"],
              change=changed_text, environment={"TENON_PLUGIN_PATH": "@/plugin", "XDG_CACHE_HOME": "@"}),
+        Kind("profile", profile.read_bytes(), profile, lambda p: [tenon, "profile", "--all", p], change=changed_text, count=20,
+             judge=says("is not a profile of Tenon")),
+        Kind("index of shards", shards(folder / "shards"), folder / "shards" / "model.safetensors.index.json",
+             lambda p: [tenon, "file", "check", p], change=changed_text, count=20, environment=here, judge=says("tenon file: ")),
+        Kind("measurement of devices", measurement(tenon, folder / "tenon", here), folder / "tenon" / "devices.json",
+             lambda p: [tenon, "devices"], change=changed_text, count=20,
+             environment={**here, "TENON_DEVICE": "measured", "XDG_CACHE_HOME": "@"}, judge=measured),
     ]
     done = Run([*check, "--mode", "precision", "--filter", "aten::abs/float32$", "--samples", "5", "--json", report], here)
     if done.status == 0:  # built with MPFR
@@ -313,6 +355,7 @@ def main():
     tenon, step, plugins = map(os.path.abspath, sys.argv[1:4])
     seed = sys.argv[4] if len(sys.argv) > 4 else "1"
     times = 40 if LONG else 1
+    os.umask(0o022)  # a measurement that others can write is not read
     done, failures = 0, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
