@@ -39,6 +39,14 @@ double fill_half(uint16_t bits)
     return sign * ldexp(1024.0 + mantissa, exponent - 25);
 }
 
+double fill_bfloat(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, 4);
+    return (double)value;
+}
+
 void fill_store(void *at, tn_dtype dtype, double value)
 {
     float single = (float)value;

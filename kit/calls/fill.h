@@ -19,7 +19,8 @@ typedef struct fill_wish {
 tn_tensor *fill_tensor(tn_scope *s, const fill_wish *wish);
 /* Writes a number in a dtype that is not complex; a complex element takes two. */
 void fill_store(void *at, tn_dtype dtype, double value);
-/* The value of a float16. */
+/* The value of a float16 or a bfloat16. */
 double fill_half(uint16_t bits);
+double fill_bfloat(uint16_t bits);
 
 #endif

@@ -29,24 +29,6 @@ check_tolerance check_tolerance_of(tn_dtype dtype)
 
 /* ---- Elements ------------------------------------------------------------------------------------------ */
 
-static double read_half(const char *at)
-{
-    uint16_t bits;
-    memcpy(&bits, at, 2);
-    return fill_half(bits);
-}
-
-static double read_bfloat(const char *at)
-{
-    uint16_t bits;
-    uint32_t wide;
-    float value;
-    memcpy(&bits, at, 2);
-    wide = (uint32_t)bits << 16;
-    memcpy(&value, &wide, 4);
-    return (double)value;
-}
-
 static int64_t read_signed(const char *at, tn_dtype dtype)
 {
     uint32_t bits = TN_DTYPE_BITS(dtype);
@@ -73,6 +55,7 @@ static void whole_text(const char *at, tn_dtype dtype, char *text, size_t bytes)
 
 static double read_number(const char *at, tn_dtype dtype)
 {
+    uint16_t bits;
     float single;
     double wide;
     switch (dtype) {
@@ -83,9 +66,9 @@ static double read_number(const char *at, tn_dtype dtype)
         memcpy(&single, at, 4);
         return (double)single;
     case TN_FLOAT16:
-        return read_half(at);
     case TN_BFLOAT16:
-        return read_bfloat(at);
+        memcpy(&bits, at, 2);
+        return dtype == TN_FLOAT16 ? fill_half(bits) : fill_bfloat(bits);
     default:
         return read_whole(at, dtype);
     }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include "../calls/fill.h"
 
 void replay_differs(replay_player *p, uint64_t number, const char *op, const char *format, ...)
 {
@@ -21,18 +22,10 @@ void replay_differs(replay_player *p, uint64_t number, const char *op, const cha
     va_end(list);
 }
 
-static double from_half(uint32_t h)
-{
-    double sign = h >> 15 & 1u ? -1 : 1;
-    uint32_t e = h >> 10 & 31u, m = h & 1023u;
-    if (e == 31) return m ? NAN : sign * INFINITY;
-    return sign * (e ? ldexp(1024.0 + m, (int)e - 25) : ldexp(m, -24));
-}
-
 /* The real parts of one element; returns their number, 0 for dtypes without. */
 static int as_reals(tn_dtype dtype, const char *at, double *out)
 {
-    uint32_t word = 0;
+    uint16_t bits;
     float f;
     switch (dtype) {
     case TN_FLOAT64:
@@ -47,13 +40,9 @@ static int as_reals(tn_dtype dtype, const char *at, double *out)
         }
         return dtype == TN_FLOAT32 ? 1 : 2;
     case TN_FLOAT16:
-        memcpy(&word, at, 2);
-        out[0] = from_half(word);
-        return 1;
     case TN_BFLOAT16:
-        memcpy((char *)&word + 2, at, 2);
-        memcpy(&f, &word, 4);
-        out[0] = f;
+        memcpy(&bits, at, 2);
+        out[0] = dtype == TN_FLOAT16 ? fill_half(bits) : fill_bfloat(bits);
         return 1;
     default:
         return 0;
