@@ -68,7 +68,8 @@ typedef ulong uint64_t;
 typedef long int64_t;
 #define FN(name) name
 #if GPU_PROCESSOR
-/* The exponent is moved to its place and multiplied by 2^(127 - 15), which is exact, also of denormals. */
+/* Like tn_float_of_half and tn_half_of_float, but without branches, so that compilers make vectors of them. The exponent is
+ * moved to its place and multiplied by 2^(127 - 15), which is exact, also of denormals. */
 GPU_FUNCTION float gpu_float_of_half(uint32_t bits)
 {
     float f = as_float((bits & 0x7fffu) << 13) * 0x1p112f;
