@@ -101,6 +101,11 @@ static int32_t take_absent(const tni_op *op, uint32_t i, tn_value *v)
     const tni_argument *a = &op->schema->args[i];
     if (a->is_optional || a->type == TNI_TYPE_GENERATOR) return TN_OK;
     if (!a->is_list || !list_tag(a->type)) return bad_argument(op, i, v);
+    if (v->count) /* in C++ an integer 0 is a null pointer: tn_permute(s, x, {0, 1}) */
+        return tni_error(
+            TN_E_ARGUMENT,
+            "%s(): argument '%s' (position %u): a list that points to NULL has no items (got %u)",
+            op->schema->name, a->name, i + 1, v->count);
     *v = tn_value_make(list_tag(a->type), 0);
     v->as.ints = &none;
     return TN_OK;

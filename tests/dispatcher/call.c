@@ -664,6 +664,22 @@ Test(call, lists_without_items)
     expect_no_error();
 }
 
+/* In C++ the first integer of {0, 1} is a null pointer. */
+Test(call, items_of_lists_that_point_to_null)
+{
+    const tn_ints ints = {NULL, 1};
+    cr_expect_null(tn_permute(s, x, ints));
+    expect_error(TN_E_ARGUMENT,
+                 "permute(): argument 'dims' (position 2): a list that points to NULL has no items (got 1)");
+    cr_expect_null(tn_flip(s, x, ints));
+    expect_error(TN_E_ARGUMENT,
+                 "flip(): argument 'dims' (position 2): a list that points to NULL has no items (got 1)");
+    cr_expect_null(tn_block_diag(s, (tn_tensors){NULL, 2}));
+    expect_error(
+        TN_E_ARGUMENT,
+        "block_diag(): argument 'tensors' (position 1): a list that points to NULL has no items (got 2)");
+}
+
 /* ---- Values that a program made by hand, or that are another context's ---- */
 
 static tn_value pointing(uint32_t tag, uint32_t count, void *pointer)
