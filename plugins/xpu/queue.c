@@ -220,16 +220,21 @@ int32_t xpu_queue_finish(void *device, void *queue)
     xpu_device *d = device;
     xpu_queue *q = queue;
     pthread_mutex_lock(&q->finishing);
+    /* An event that is still to come cannot be reset. */
+    int32_t status = q->is_awaited ? wait_for(d, q->reached) : TN_OK;
+    if (!status) q->is_awaited = 0;
     pthread_mutex_lock(&q->lock);
     uint64_t before = q->queued;
     xpu_event *last = q->recorded_at == before && !q->is_wrapped ? q->recorded : NULL;
-    int32_t has_work = q->finished < before || q->is_wrapped, status = TN_OK;
+    const int32_t has_work = !status && (q->finished < before || q->is_wrapped);
     if (!has_work || !is_pending(d, last)) last = NULL;
     xpu_event_retain(last);
     if (has_work) status = xpu_check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");
     if (has_work && !status) status = xpu_queue_signal(d, q, q->reached);
     pthread_mutex_unlock(&q->lock);
-    if (has_work && !status) status = wait_for(d, q->reached);
+    const int32_t is_queued = has_work && !status;
+    if (is_queued) status = wait_for(d, q->reached);
+    q->is_awaited |= is_queued && status;
     if (has_work && !status) {
         if (last) note_reached(last);
         pthread_mutex_lock(&q->lock);

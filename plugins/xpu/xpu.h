@@ -120,7 +120,8 @@ struct xpu_queue {
     uint64_t marked;           /* of these, the first ones that the marker stands behind */
     xpu_event *marker;         /* for queries, or NULL */
     xpu_event *reached;        /* for finish, which has to work when there is no memory for an event */
-    pthread_mutex_t finishing; /* one at a time uses it */
+    int32_t is_awaited;        /* a wait for it has failed, so that it may still come */
+    pthread_mutex_t finishing; /* one at a time uses the two */
     xpu_event *recorded;       /* the event that was recorded last, or NULL */
     uint64_t recorded_at;      /* its position */
     xpu_wait *waits;
