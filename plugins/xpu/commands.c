@@ -116,10 +116,8 @@ static ze_result_t append_launch(xpu_device *d, const xpu_queue *q, const xpu_la
 {
     const ze_group_count_t groups = {launch->groups, 1, 1};
     pthread_mutex_lock(&d->launching);
-    ze_result_t result = xpu_set_arguments(d, launch);
-    if (result != ZE_RESULT_SUCCESS)
-        *what = "zeKernelSetArgumentValue";
-    else
+    ze_result_t result = xpu_set_arguments(d, launch, what);
+    if (result == ZE_RESULT_SUCCESS)
         result = d->ze->zeCommandListAppendLaunchKernel(q->list, launch->kernel, &groups, NULL, 0, NULL);
     pthread_mutex_unlock(&d->launching);
     return result;

@@ -70,10 +70,13 @@ int32_t xpu_retain(void *device, void *memory, uint64_t *out_bytes)
     ze_device_handle_t owner = NULL;
     void *base = NULL;
     size_t bytes = 0;
-    ze_result_t result = d->ze->zeMemGetAllocProperties(d->context, memory, &p, &owner);
-    if (result == ZE_RESULT_SUCCESS && p.type != ZE_MEMORY_TYPE_UNKNOWN)
-        result = d->ze->zeMemGetAddressRange(d->context, memory, &base, &bytes);
-    if (result != ZE_RESULT_SUCCESS || !base || (p.type != ZE_MEMORY_TYPE_HOST && owner != d->handle))
+    int32_t status = xpu_check(d, d->ze->zeMemGetAllocProperties(d->context, memory, &p, &owner),
+                               "zeMemGetAllocProperties");
+    if (!status && p.type != ZE_MEMORY_TYPE_UNKNOWN)
+        status = xpu_check(d, d->ze->zeMemGetAddressRange(d->context, memory, &base, &bytes),
+                           "zeMemGetAddressRange");
+    if (status) return status;
+    if (!base || (p.type != ZE_MEMORY_TYPE_HOST && owner != d->handle))
         return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not memory of this device's context", memory);
     pthread_mutex_lock(&d->lock);
     if (d->n_borrowed == d->most_borrowed) {

@@ -94,15 +94,17 @@ void xpu_kernel_destroy(void *device, void *kernel)
     ((xpu_device *)device)->ze->zeKernelDestroy(kernel);
 }
 
-ze_result_t xpu_set_arguments(const xpu_device *d, const xpu_launch_of *launch)
+ze_result_t xpu_set_arguments(const xpu_device *d, const xpu_launch_of *launch, const char **what)
 {
     ze_result_t result = d->ze->zeKernelSetGroupSize(launch->kernel, launch->group, 1, 1);
+    if (result != ZE_RESULT_SUCCESS) *what = "zeKernelSetGroupSize";
     for (uint32_t i = 0; i < launch->n_arguments && result == ZE_RESULT_SUCCESS; i++) {
         const gpu_argument *a = &launch->arguments[i];
         const void *memory = a->value;
         result = a->is_memory ? d->ze->zeKernelSetArgumentValue(launch->kernel, i, sizeof memory,
                                                                 memory ? &memory : NULL)
                               : d->ze->zeKernelSetArgumentValue(launch->kernel, i, a->bytes, a->value);
+        if (result != ZE_RESULT_SUCCESS) *what = "zeKernelSetArgumentValue";
     }
     return result;
 }

@@ -24,7 +24,8 @@
 typedef struct found_device {
     ze_driver_handle_t driver;
     ze_device_handle_t handle;
-    uint32_t version; /* of the specification that the driver follows */
+    uint32_t version;   /* of the specification that the driver follows */
+    ze_result_t failed; /* what zeDeviceGetProperties gave when the device was found */
 } found_device;
 
 typedef struct xpu_state {
@@ -114,26 +115,36 @@ static int32_t load(xpu_state *s)
 }
 
 /* Versions from 1.2 on give the clock of timestamps in cycles per second; before it was whole nanoseconds. */
-static ze_device_properties_t properties_of(const xpu_state *s, const found_device *found)
+static ze_result_t get_properties(const xpu_state *s, const found_device *found, ze_device_properties_t *out)
 {
-    ze_device_properties_t p = {.stype = found->version >= ZE_API_VERSION_1_2
-                                             ? ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2
-                                             : ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
-    s->ze.zeDeviceGetProperties(found->handle, &p);
-    return p;
+    *out = (ze_device_properties_t){.stype = found->version >= ZE_API_VERSION_1_2
+                                                 ? ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2
+                                                 : ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
+    return s->ze.zeDeviceGetProperties(found->handle, out);
 }
 
-/* The loader lists accelerators of other kinds, too, such as NPUs, whose drivers take no SPIR-V. */
+/* Whether a call has failed without which no devices are found. It is the reason where there are none. */
+static int32_t has_failed(xpu_state *s, ze_result_t result, const char *what)
+{
+    if (result == ZE_RESULT_SUCCESS) return 0;
+    snprintf(s->found.reason, sizeof s->found.reason, "%s failed: %s", what, xpu_result_name(result));
+    return 1;
+}
+
+/* The loader lists accelerators of other kinds, too, such as NPUs, whose drivers take no SPIR-V. A device that does not tell its
+ * kind is counted, so that others keep their numbers; it cannot be opened. */
 static void find_devices(xpu_state *s, ze_driver_handle_t driver)
 {
     ze_device_handle_t handles[MOST];
     uint32_t n = MOST;
     ze_api_version_t version = ZE_API_VERSION_1_0;
-    if (s->ze.zeDeviceGet(driver, &n, handles) != ZE_RESULT_SUCCESS) return;
+    if (has_failed(s, s->ze.zeDeviceGet(driver, &n, handles), "zeDeviceGet")) return;
     s->ze.zeDriverGetApiVersion(driver, &version);
     for (uint32_t i = 0; i < n && i < MOST; i++) {
-        const found_device found = {driver, handles[i], (uint32_t)version};
-        if (properties_of(s, &found).type == ZE_DEVICE_TYPE_GPU) s->devices[s->found.count++] = found;
+        ze_device_properties_t p;
+        found_device found = {.driver = driver, .handle = handles[i], .version = (uint32_t)version};
+        found.failed = get_properties(s, &found, &p);
+        if (found.failed || p.type == ZE_DEVICE_TYPE_GPU) s->devices[s->found.count++] = found;
     }
 }
 
@@ -144,9 +155,9 @@ static void find(void *state)
     uint32_t n = MOST;
     pthread_mutex_init(&s->contexts.lock, NULL);
     if (!load(s)) return;
-    if (s->ze.zeDriverGet(&n, drivers) != ZE_RESULT_SUCCESS) n = 0;
+    if (has_failed(s, s->ze.zeDriverGet(&n, drivers), "zeDriverGet")) return;
     for (uint32_t k = 0; k < n && k < MOST; k++) find_devices(s, drivers[k]);
-    if (!s->found.count)
+    if (!s->found.count && !s->found.reason[0])
         snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s without a GPU", n,
                  n == 1 ? "" : "s");
 }
@@ -193,11 +204,11 @@ static uint64_t largest_of(const xpu_state *s, const found_device *found, const 
     return memory > p->maxMemAllocSize && lifts_limits(s, found) ? memory : p->maxMemAllocSize;
 }
 
-static ze_device_module_properties_t module_properties_of(const xpu_state *s, const found_device *found)
+static ze_result_t get_module_properties(const xpu_state *s, const found_device *found,
+                                         ze_device_module_properties_t *out)
 {
-    ze_device_module_properties_t p = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES};
-    s->ze.zeDeviceGetModuleProperties(found->handle, &p);
-    return p;
+    *out = (ze_device_module_properties_t){.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES};
+    return s->ze.zeDeviceGetModuleProperties(found->handle, out);
 }
 
 /* What the driver's compiler is told. Without the flags divisions and roots of float32 may be off by 2.5 units, and offsets into
@@ -239,20 +250,24 @@ static int32_t has_address(const xpu_state *s, ze_device_handle_t device, ze_pci
     return 1;
 }
 
+/* What the driver does not tell is 0. A device that cannot be opened is used only if it is named. */
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     const xpu_state *s = gpu_driver_state(plugin);
     const found_device *found = &s->devices[index];
-    const ze_device_properties_t p = properties_of(s, found);
-    const ze_device_module_properties_t module = module_properties_of(s, found);
+    ze_device_properties_t p;
+    ze_device_module_properties_t module;
+    get_properties(s, found, &p);
+    get_module_properties(s, found, &module);
     const uint64_t largest = largest_of(s, found, &p);
     char flags[sizeof((xpu_device *)0)->build_flags];
     ze_driver_properties_t driver = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
     s->ze.zeDriverGetProperties(found->driver, &driver);
     write_build_flags(&module, largest, flags, sizeof flags);
     *out = (gpu_properties){
-        .device_class =
-            p.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED ? TN_DEVICE_INTEGRATED : TN_DEVICE_DISCRETE,
+        .device_class = found->failed                                  ? TN_DEVICE_VIRTUAL
+                        : p.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED ? TN_DEVICE_INTEGRATED
+                                                                       : TN_DEVICE_DISCRETE,
         .compute_units = p.numSlices * p.numSubslicesPerSlice * p.numEUsPerSubslice,
         .memory_bytes = memory_of(s, found->handle),
         .largest_allocation = largest,
@@ -278,27 +293,37 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 }
 
 /* The first group of queues that computes; such a group copies, too. */
-static void find_group(const xpu_state *s, xpu_device *d)
+static int32_t find_group(const xpu_state *s, xpu_device *d)
 {
     ze_command_queue_group_properties_t groups[MOST];
     uint32_t n = MOST, i = 0;
     for (uint32_t k = 0; k < MOST; k++)
         groups[k] =
             (ze_command_queue_group_properties_t){.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES};
-    d->engines = 1;
-    if (s->ze.zeDeviceGetCommandQueueGroupProperties(d->handle, &n, groups) != ZE_RESULT_SUCCESS) return;
+    int32_t status = xpu_check(d, s->ze.zeDeviceGetCommandQueueGroupProperties(d->handle, &n, groups),
+                               "zeDeviceGetCommandQueueGroupProperties");
+    if (status) return status;
     if (n > MOST) n = MOST;
     while (i < n && !(groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE)) i++;
-    if (i == n) return;
+    if (i == n)
+        return gpu_error(d->plugin, TN_E_UNSUPPORTED,
+                         "the device has no group of command queues that computes");
     d->ordinal = i;
-    if (groups[i].numQueues) d->engines = groups[i].numQueues;
+    d->engines = groups[i].numQueues ? groups[i].numQueues : 1;
+    return TN_OK;
 }
 
 /* What the driver says of the device. */
-static void ask(const xpu_state *s, const found_device *found, xpu_device *d)
+static int32_t ask(const xpu_state *s, const found_device *found, xpu_device *d)
 {
-    const ze_device_properties_t p = properties_of(s, found);
-    const ze_device_module_properties_t module = module_properties_of(s, found);
+    ze_device_properties_t p;
+    ze_device_module_properties_t module;
+    const ze_result_t result = found->failed ? found->failed : get_properties(s, found, &p);
+    int32_t status = xpu_check(d, result, "zeDeviceGetProperties");
+    if (!status)
+        status = xpu_check(d, get_module_properties(s, found, &module), "zeDeviceGetModuleProperties");
+    if (!status) status = find_group(s, d);
+    if (status) return status;
     const uint64_t largest = largest_of(s, found, &p);
     const double resolution = p.timerResolution ? (double)p.timerResolution : 1;
     const uint32_t bits = p.kernelTimestampValidBits;
@@ -311,7 +336,7 @@ static void ask(const xpu_state *s, const found_device *found, xpu_device *d)
     d->nanoseconds = p.stype == ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2 ? 1e9 / resolution : resolution;
     d->valid_ticks = bits && bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
     write_build_flags(&module, largest, d->build_flags, sizeof d->build_flags);
-    find_group(s, d);
+    return TN_OK;
 }
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
@@ -325,8 +350,8 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
     d->index = index;
     d->driver = found->driver;
     d->handle = found->handle;
-    ask(s, found, d);
-    int32_t status = xpu_context_open(d, &s->contexts, found->driver);
+    int32_t status = ask(s, found, d);
+    if (!status) status = xpu_context_open(d, &s->contexts, found->driver);
     if (status) {
         free(d);
         return status;

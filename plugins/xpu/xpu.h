@@ -225,8 +225,8 @@ int32_t xpu_program_create(void *device, const char *source, const char *options
 void xpu_program_destroy(void *device, void *program);
 int32_t xpu_kernel_create(void *device, void *program, const char *name, void **out_kernel);
 void xpu_kernel_destroy(void *device, void *kernel);
-/* Gives the kernel its arguments; under `launching`. */
-ze_result_t xpu_set_arguments(const xpu_device *d, const xpu_launch_of *launch);
+/* Gives the kernel its group size and arguments; *what becomes the function that fails. Under `launching`. */
+ze_result_t xpu_set_arguments(const xpu_device *d, const xpu_launch_of *launch, const char **what);
 int32_t xpu_launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
                    uint32_t n_arguments, uint64_t items, uint32_t group);
 

@@ -84,7 +84,7 @@ ParameterizedTestParameters(faults, each_function)
         {"zeModuleCreate:1:" OUT_OF_MEMORY, TN_OK, ""},
         {"zeModuleGetNativeBinary:1:" UNKNOWN, TN_OK, ""}, /* it is compiled each time, then */
         {"zeKernelCreate:1:0x78000011", TN_E_INTERNAL, "failed: ZE_RESULT_ERROR_INVALID_KERNEL_NAME"},
-        {"zeKernelSetGroupSize:1:" UNKNOWN, TN_E_INTERNAL, "zeKernelSetArgumentValue failed"},
+        {"zeKernelSetGroupSize:1:" UNKNOWN, TN_E_INTERNAL, "zeKernelSetGroupSize failed"},
         {"zeKernelSetArgumentValue:2:" UNKNOWN, TN_E_INTERNAL, "zeKernelSetArgumentValue failed"},
         {"work:1:" LOST, TN_E_DEVICE_LOST, "ZE_RESULT_ERROR_DEVICE_LOST"},
         {"work:3:" LOST, TN_E_DEVICE_LOST, "ZE_RESULT_ERROR_DEVICE_LOST"},
@@ -127,6 +127,23 @@ Test(faults, a_stream_that_cannot_be_made_leaves_no_work, .timeout = 60)
     cr_assert_eq(work(ctx, device, message, sizeof message), TN_E_INTERNAL, "%s", message);
     cr_expect_not_null(strstr(message, "a barrier failed"), "%s", message);
     cr_expect_eq(work(ctx, device, message, sizeof message), TN_OK, "%s", message);
+    tn_context_destroy(ctx);
+}
+
+Test(faults, a_device_that_does_not_tell_its_kind_keeps_its_number, .timeout = 60)
+{
+    tn_context *ctx;
+    const char *reason;
+    char message[2048] = "";
+    setenv("FAULTY_FAIL", "zeDeviceGetProperties:1:" UNKNOWN, 1);
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    cr_assert_eq(tn_device_count(ctx, "xpu"), 2);
+    tn_device first = tn_device_parse(ctx, "xpu:0"), second = tn_device_parse(ctx, "xpu:1");
+    cr_expect_eq(tn_device_choose(ctx, "best", &reason), second, "%s", reason);
+    cr_expect_eq(work(ctx, first, message, sizeof message), TN_E_INTERNAL);
+    cr_expect_not_null(strstr(message, "zeDeviceGetProperties failed: ZE_RESULT_ERROR_UNKNOWN"), "%s",
+                       message);
+    cr_expect_eq(work(ctx, second, message, sizeof message), TN_OK, "%s", message);
     tn_context_destroy(ctx);
 }
 
