@@ -38,8 +38,11 @@ HIP_ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "hipInit failed: hipErrorNoDevic
 
 
 def run(work, fault=None):
-    environment = dict(os.environ, **({"FAULTY_FAIL": fault} if fault else {}))
-    done = subprocess.run([work], capture_output=True, text=True, timeout=120, env=environment)
+    return run_with(work, {"FAULTY_FAIL": fault} if fault else {})
+
+
+def run_with(work, settings):
+    done = subprocess.run([work], capture_output=True, text=True, timeout=120, env={**os.environ, **settings})
     said = re.sub(r"^\d+ warnings? generated\.\n", "", done.stderr, flags=re.M)  # of PoCL, when it first compiles a twin
     return done.returncode, done.stdout + said
 

@@ -15,9 +15,12 @@
  *
  *   ZE_TEST_REPORT=FILE                 reports are appended to it (default: standard error)
  *   ZE_TEST_CACHE=FOLDER                keeps translated modules
- *   FAULTY_FAIL=FUNCTION:N:RESULT       call N (from 1 on) of the function gives the result; FUNCTION is `work`: command N
- *                                       fails while it runs. After ZE_RESULT_ERROR_DEVICE_LOST (0x70000001) the devices are
- *                                       lost: everything else gives that, too
+ *   FAULTY_FAIL=FUNCTION:N:RESULT       call N (from 1 on) of the function gives the result, and the object of one that destroys
+ *                                       is gone nevertheless. FUNCTION is `work`: command N fails while it runs. After
+ *                                       ZE_RESULT_ERROR_DEVICE_LOST (0x70000001) the devices are lost: everything else gives
+ *                                       that, too
+ *   FAULTY_FAIL_TOO=FUNCTION:N:RESULT   the same of another call
+ *   ZE_TEST_FAULTS=1                    calls that fail so are reported
  *   ZE_TEST_UUID=a                      device i has the uuid of 16 bytes 'a' + i and the address 0000:65+i:00.0, as the devices
  *                                       of ../cuda/libcuda.c; without it none is known. Tiles have the address of their card
  *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
@@ -65,18 +68,24 @@ void lose(void)
 ze_result_t fault_of(const char *function)
 {
     static struct {
+        const char *setting;
         char function[64];
         int n, calls;
         unsigned result;
         int is_read;
-    } fail;
-    const char *text = getenv("FAULTY_FAIL");
-    if (!fail.is_read && text) sscanf(text, "%63[^:]:%d:%i", fail.function, &fail.n, (int *)&fail.result);
-    fail.is_read = 1;
-    if (is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
-    if (strcmp(fail.function, function) != 0 || ++fail.calls != fail.n) return ZE_RESULT_SUCCESS;
-    if ((ze_result_t)fail.result == ZE_RESULT_ERROR_DEVICE_LOST) lose();
-    return (ze_result_t)fail.result;
+    } faults[] = {{.setting = "FAULTY_FAIL"}, {.setting = "FAULTY_FAIL_TOO"}};
+    ze_result_t result = is_lost ? ZE_RESULT_ERROR_DEVICE_LOST : ZE_RESULT_SUCCESS;
+    for (int i = 0; i < 2; i++) {
+        __typeof__(&faults[i]) f = &faults[i];
+        const char *text = getenv(f->setting);
+        if (!f->is_read && text) sscanf(text, "%63[^:]:%d:%i", f->function, &f->n, (int *)&f->result);
+        f->is_read = 1;
+        if (is_lost || strcmp(f->function, function) != 0 || ++f->calls != f->n) continue;
+        if (setting("ZE_TEST_FAULTS")) report("%s fails", function);
+        if ((ze_result_t)f->result == ZE_RESULT_ERROR_DEVICE_LOST) lose();
+        result = (ze_result_t)f->result;
+    }
+    return result;
 }
 
 long setting_or(const char *name, long otherwise)
@@ -178,20 +187,27 @@ void call_end(object *o)
 
 ze_result_t ZE_APICALL zeInit(ze_init_flags_t flags)
 {
-    return start_opencl() ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_UNINITIALIZED;
+    pthread_mutex_lock(&lock);
+    const ze_result_t fault = fault_of(__func__);
+    if (fault) return leave(fault);
+    return leave(start_opencl() ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_UNINITIALIZED);
 }
 
 ze_result_t ZE_APICALL zeDriverGet(uint32_t *count, ze_driver_handle_t *out)
 {
+    pthread_mutex_lock(&lock);
+    const ze_result_t fault = fault_of(__func__);
+    if (fault) return leave(fault);
     if (*count && out) *out = &the_driver;
     *count = 1;
-    return ZE_RESULT_SUCCESS;
+    return leave(ZE_RESULT_SUCCESS);
 }
 
 ze_result_t ZE_APICALL zeDriverGetApiVersion(ze_driver_handle_t driver, ze_api_version_t *out)
 {
+    ENTER(driver, 'd');
     *out = (ze_api_version_t)version();
-    return ZE_RESULT_SUCCESS;
+    return leave(ZE_RESULT_SUCCESS);
 }
 
 ze_result_t ZE_APICALL zeDriverGetExtensionProperties(ze_driver_handle_t driver, uint32_t *count,
@@ -199,19 +215,21 @@ ze_result_t ZE_APICALL zeDriverGetExtensionProperties(ze_driver_handle_t driver,
 {
     static const char *const names[] = {ZE_PCI_PROPERTIES_EXT_NAME, ZE_RELAXED_ALLOCATION_LIMITS_EXP_NAME};
     const uint32_t n = setting("ZE_TEST_LIMITED") ? 1 : 2;
+    ENTER(driver, 'd');
     for (uint32_t i = 0; out && i < n && i < *count; i++) {
         out[i].version = ZE_MAKE_VERSION(1, 0);
         snprintf(out[i].name, sizeof out[i].name, "%s", names[i]);
     }
     if (!out || *count > n) *count = n;
-    return ZE_RESULT_SUCCESS;
+    return leave(ZE_RESULT_SUCCESS);
 }
 
 ze_result_t ZE_APICALL zeDriverGetProperties(ze_driver_handle_t driver, ze_driver_properties_t *out)
 {
+    ENTER(driver, 'd');
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES);
     out->driverVersion = (uint32_t)setting_or("ZE_TEST_DRIVER", 7);
-    return ZE_RESULT_SUCCESS;
+    return leave(ZE_RESULT_SUCCESS);
 }
 
 ze_result_t ZE_APICALL zeDeviceGet(ze_driver_handle_t driver, uint32_t *count, ze_device_handle_t *out)
@@ -274,13 +292,13 @@ ze_result_t ZE_APICALL zeDeviceGetProperties(ze_device_handle_t device, ze_devic
     return leave(ZE_RESULT_SUCCESS);
 }
 
-static ze_result_t ZE_APICALL get_status(ze_device_handle_t device)
+ze_result_t ZE_APICALL zeDeviceGetStatus(ze_device_handle_t device)
 {
     ENTER(device, 'D');
     return leave(ZE_RESULT_SUCCESS);
 }
 
-static ze_result_t ZE_APICALL pci_get_properties(ze_device_handle_t device, ze_pci_ext_properties_t *out)
+ze_result_t ZE_APICALL zeDevicePciGetPropertiesExt(ze_device_handle_t device, ze_pci_ext_properties_t *out)
 {
     ENTER(device, 'D');
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES);
@@ -295,7 +313,7 @@ static struct memory_module {
     struct _ze_device_handle_t *device; /* NULL: memory of the host */
 } modules[DEVICES + 1] = {{{.kind = 'm'}, &devices[0]}, {{.kind = 'm'}, &devices[1]}, {{.kind = 'm'}, NULL}};
 
-static ze_result_t ZE_APICALL enum_memory_modules(zes_device_handle_t handle, uint32_t *count,
+ze_result_t ZE_APICALL zesDeviceEnumMemoryModules(zes_device_handle_t handle, uint32_t *count,
                                                   zes_mem_handle_t *out)
 {
     ze_device_handle_t device = (ze_device_handle_t)handle;
@@ -310,7 +328,7 @@ static ze_result_t ZE_APICALL enum_memory_modules(zes_device_handle_t handle, ui
     return leave(ZE_RESULT_SUCCESS);
 }
 
-static ze_result_t ZE_APICALL memory_get_properties(zes_mem_handle_t handle, zes_mem_properties_t *out)
+ze_result_t ZE_APICALL zesMemoryGetProperties(zes_mem_handle_t handle, zes_mem_properties_t *out)
 {
     const struct memory_module *m = (const struct memory_module *)handle;
     ENTER(&m->o, 'm');
@@ -322,7 +340,7 @@ static ze_result_t ZE_APICALL memory_get_properties(zes_mem_handle_t handle, zes
 }
 
 /* Somebody else has a quarter of the memory. */
-static ze_result_t ZE_APICALL memory_get_state(zes_mem_handle_t handle, zes_mem_state_t *out)
+ze_result_t ZE_APICALL zesMemoryGetState(zes_mem_handle_t handle, zes_mem_state_t *out)
 {
     const struct memory_module *m = (const struct memory_module *)handle;
     ENTER(&m->o, 'm');
@@ -395,7 +413,7 @@ ze_result_t ZE_APICALL zeContextDestroy(ze_context_handle_t context)
     ENTER_TO_END(context, 'C');
     if (context->children) report("%s: %d objects of the context are alive", __func__, context->children);
     end_object(context);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault);
 }
 
 /* ---- The tables, as the loader asks for them ----------------------------------------------------------------------- */
@@ -417,8 +435,8 @@ TABLE(zeGetDeviceProcAddrTable, ze_device_dditable_t, .pfnGet = zeDeviceGet,
       .pfnGetMemoryProperties = zeDeviceGetMemoryProperties,
       .pfnGetMemoryAccessProperties = zeDeviceGetMemoryAccessProperties,
       .pfnGetCommandQueueGroupProperties = zeDeviceGetCommandQueueGroupProperties,
-      .pfnCanAccessPeer = zeDeviceCanAccessPeer, .pfnGetStatus = get_status,
-      .pfnPciGetPropertiesExt = pci_get_properties)
+      .pfnCanAccessPeer = zeDeviceCanAccessPeer, .pfnGetStatus = zeDeviceGetStatus,
+      .pfnPciGetPropertiesExt = zeDevicePciGetPropertiesExt)
 TABLE(zeGetContextProcAddrTable, ze_context_dditable_t, .pfnCreate = zeContextCreate,
       .pfnDestroy = zeContextDestroy)
 TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,
@@ -470,7 +488,7 @@ NO_TABLE(zetGetMetricQueryProcAddrTable, zet_metric_query_dditable_t)
 NO_TABLE(zetGetTracerExpProcAddrTable, zet_tracer_exp_dditable_t)
 NO_TABLE(zetGetDebugProcAddrTable, zet_debug_dditable_t)
 NO_TABLE(zesGetDriverProcAddrTable, zes_driver_dditable_t)
-TABLE(zesGetDeviceProcAddrTable, zes_device_dditable_t, .pfnEnumMemoryModules = enum_memory_modules)
+TABLE(zesGetDeviceProcAddrTable, zes_device_dditable_t, .pfnEnumMemoryModules = zesDeviceEnumMemoryModules)
 NO_TABLE(zesGetSchedulerProcAddrTable, zes_scheduler_dditable_t)
 NO_TABLE(zesGetPerformanceFactorProcAddrTable, zes_performance_factor_dditable_t)
 NO_TABLE(zesGetPowerProcAddrTable, zes_power_dditable_t)
@@ -478,8 +496,8 @@ NO_TABLE(zesGetFrequencyProcAddrTable, zes_frequency_dditable_t)
 NO_TABLE(zesGetEngineProcAddrTable, zes_engine_dditable_t)
 NO_TABLE(zesGetStandbyProcAddrTable, zes_standby_dditable_t)
 NO_TABLE(zesGetFirmwareProcAddrTable, zes_firmware_dditable_t)
-TABLE(zesGetMemoryProcAddrTable, zes_memory_dditable_t, .pfnGetProperties = memory_get_properties,
-      .pfnGetState = memory_get_state)
+TABLE(zesGetMemoryProcAddrTable, zes_memory_dditable_t, .pfnGetProperties = zesMemoryGetProperties,
+      .pfnGetState = zesMemoryGetState)
 NO_TABLE(zesGetFabricPortProcAddrTable, zes_fabric_port_dditable_t)
 NO_TABLE(zesGetTemperatureProcAddrTable, zes_temperature_dditable_t)
 NO_TABLE(zesGetPsuProcAddrTable, zes_psu_dditable_t)

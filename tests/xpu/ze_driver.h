@@ -178,14 +178,18 @@ int start_opencl(void);
 void run_kernel(const command *c);
 
 /* Begins a function: the lock is taken, and the handle is looked at. */
-#define ENTER_TO_END(handle, kind)                             \
+#define ENTER_WITHOUT_FAULT(handle, kind)                      \
     if (!(handle)) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE; \
     pthread_mutex_lock(&lock);                                 \
     if (!is_alive(handle, kind, __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT)
-/* The same of one that a fault may end. */
-#define ENTER(handle, kind)                 \
-    ENTER_TO_END(handle, kind);             \
-    ze_result_t fault = fault_of(__func__); \
+/* The same of one that destroys the handle, also where it leaves with the fault. */
+#define ENTER_TO_END(handle, kind)     \
+    ENTER_WITHOUT_FAULT(handle, kind); \
+    const ze_result_t fault = fault_of(__func__)
+/* The same of one that a fault ends. */
+#define ENTER(handle, kind)                       \
+    ENTER_WITHOUT_FAULT(handle, kind);            \
+    const ze_result_t fault = fault_of(__func__); \
     if (fault) return leave(fault)
 #define EXPECT_TYPE(desc, type) \
     if ((desc)->stype != (type)) report("%s: stype is %d, not %s", __func__, (int)(desc)->stype, #type)

@@ -243,7 +243,7 @@ ze_result_t ZE_APICALL zeCommandListDestroy(ze_command_list_handle_t list)
     while (*at != list) at = &(*at)->next;
     *at = list->next;
     end_object(list);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault);
 }
 
 ze_result_t ZE_APICALL zeCommandListAppendBarrier(ze_command_list_handle_t list, ze_event_handle_t signal,
@@ -346,13 +346,11 @@ ze_result_t ZE_APICALL zeEventPoolCreate(ze_context_handle_t context, const ze_e
 
 ze_result_t ZE_APICALL zeEventPoolDestroy(ze_event_pool_handle_t pool)
 {
-    if (!pool) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    pthread_mutex_lock(&lock);
-    if (!is_alive(pool, 'P', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    ENTER_TO_END(pool, 'P');
     if (pool->live) report("%s: %u events are alive", __func__, pool->live);
     pool->context->children--;
     end_object(pool);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault);
 }
 
 ze_result_t ZE_APICALL zeEventCreate(ze_event_pool_handle_t pool, const ze_event_desc_t *desc,
@@ -385,7 +383,7 @@ ze_result_t ZE_APICALL zeEventDestroy(ze_event_handle_t e)
     e->pool->used[e->index] = 0;
     e->pool->live--;
     end_object(e);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault);
 }
 
 ze_result_t ZE_APICALL zeEventHostSignal(ze_event_handle_t e)
@@ -424,7 +422,7 @@ ze_result_t ZE_APICALL zeEventHostSynchronize(ze_event_handle_t e, uint64_t time
 /* As Intel's driver: it does not look whether the device is lost. */
 ze_result_t ZE_APICALL zeEventQueryStatus(ze_event_handle_t e)
 {
-    ENTER_TO_END(e, 'E');
+    ENTER_WITHOUT_FAULT(e, 'E');
     if (is_lost) return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
     ze_result_t fault = fault_of(__func__);
     if (fault) return leave(fault);

@@ -200,7 +200,7 @@ ze_result_t ZE_APICALL zeMemFree(ze_context_handle_t context, void *p)
     }
     *a = allocations[--n_allocations];
     context->children--;
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault_of(__func__));
 }
 
 ze_result_t ZE_APICALL zeMemGetAllocProperties(ze_context_handle_t context, const void *p,

@@ -161,12 +161,12 @@ ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_han
     static struct _ze_module_build_log_handle_t {
         object o;
     } log = {{.kind = 'B'}};
+    if (out_log) *out_log = (ze_module_build_log_handle_t)&log;
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_MODULE_DESC);
     struct _ze_module_handle_t m = {.context = context, .head = head_of(desc->pBuildFlags)};
     cl_int status = CL_INVALID_BINARY, of_binary;
     int is_native = desc->format == ZE_MODULE_FORMAT_NATIVE;
-    if (out_log) *out_log = (ze_module_build_log_handle_t)&log;
     if (is_native && (desc->inputSize < sizeof m.head || memcmp(desc->pInputModule, &m.head, 8) != 0))
         return leave(ZE_RESULT_ERROR_INVALID_NATIVE_BINARY);
     if (is_native && memcmp(desc->pInputModule, &m.head, sizeof m.head) != 0)
@@ -209,7 +209,7 @@ ze_result_t ZE_APICALL zeModuleDestroy(ze_module_handle_t module)
     cl.clReleaseProgram(module->program);
     free(module->bytes);
     end_object(module);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault);
 }
 
 ze_result_t ZE_APICALL zeModuleGetNativeBinary(ze_module_handle_t module, size_t *size, uint8_t *out)
@@ -228,14 +228,16 @@ ze_result_t ZE_APICALL zeModuleGetNativeBinary(ze_module_handle_t module, size_t
 ze_result_t ZE_APICALL zeModuleBuildLogGetString(ze_module_build_log_handle_t log, size_t *size, char *out)
 {
     static const char text[] = "the log of the test driver";
+    ENTER((object *)log, 'B');
     if (out) memcpy(out, text, *size < sizeof text ? *size : sizeof text);
     *size = sizeof text;
-    return ZE_RESULT_SUCCESS;
+    return leave(ZE_RESULT_SUCCESS);
 }
 
 ze_result_t ZE_APICALL zeModuleBuildLogDestroy(ze_module_build_log_handle_t log)
 {
-    return ZE_RESULT_SUCCESS;
+    ENTER_TO_END((object *)log, 'B');
+    return leave(fault);
 }
 
 ze_result_t ZE_APICALL zeKernelCreate(ze_module_handle_t module, const ze_kernel_desc_t *desc,
@@ -271,7 +273,7 @@ ze_result_t ZE_APICALL zeKernelDestroy(ze_kernel_handle_t kernel)
     kernel->module->kernels--;
     cl.clReleaseKernel(kernel->kernel);
     end_object(kernel);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(fault);
 }
 
 ze_result_t ZE_APICALL zeKernelSetGroupSize(ze_kernel_handle_t kernel, uint32_t x, uint32_t y, uint32_t z)
