@@ -65,6 +65,8 @@ ParameterizedTestParameters(faults, each_function)
 {
     static fault_row rows[] = {
         {"none:1:0", TN_OK, ""},
+        {"zeDeviceGetModuleProperties:4:" UNKNOWN, TN_E_INTERNAL, "zeDeviceGetModuleProperties failed"},
+        {"zeDeviceGetCommandQueueGroupProperties:1:" UNKNOWN, TN_E_INTERNAL, "GroupProperties failed"},
         {"zeContextCreate:1:" UNKNOWN, TN_E_INTERNAL, "zeContextCreate failed"},
         {"zeMemAllocDevice:1:" OUT_OF_MEMORY, TN_E_OUT_OF_MEMORY, "allocating"},
         {"zeMemAllocDevice:3:" OUT_OF_MEMORY, TN_OK,
@@ -126,6 +128,21 @@ Test(faults, a_stream_that_cannot_be_made_leaves_no_work, .timeout = 60)
     tn_device device = tn_device_parse(ctx, "xpu:0");
     cr_assert_eq(work(ctx, device, message, sizeof message), TN_E_INTERNAL, "%s", message);
     cr_expect_not_null(strstr(message, "a barrier failed"), "%s", message);
+    cr_expect_eq(work(ctx, device, message, sizeof message), TN_OK, "%s", message);
+    tn_context_destroy(ctx);
+}
+
+/* The driver would report that queued commands use the event that is reset. */
+Test(faults, the_event_of_a_wait_that_failed_is_not_reset_too_early, .timeout = 60)
+{
+    tn_context *ctx;
+    char message[2048] = "";
+    setenv("FAULTY_FAIL", "zeEventHostSynchronize:1:" UNKNOWN, 1);
+    setenv("FAULTY_DELAY", "50", 1);
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    tn_device device = tn_device_parse(ctx, "xpu:0");
+    cr_assert_eq(work(ctx, device, message, sizeof message), TN_E_INTERNAL, "%s", message);
+    cr_expect_not_null(strstr(message, "queued work failed"), "%s", message);
     cr_expect_eq(work(ctx, device, message, sizeof message), TN_OK, "%s", message);
     tn_context_destroy(ctx);
 }
