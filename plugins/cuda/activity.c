@@ -50,7 +50,7 @@ static struct {
     CUPTI_FUNCTIONS(DECLARE)
     CUPTI_OPTIONAL_FUNCTIONS(DECLARE)
 #undef DECLARE
-    char reason[192];        /* why there are no records */
+    char reason[400];        /* why there are no records */
     pthread_mutex_t control; /* one call to switch records on or off at a time; taken before `lock` */
     int32_t is_registered;
     uint64_t sessions;    /* how many there were */
@@ -70,10 +70,13 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static void load(void)
 {
     static const char *const files[] = {"libcupti.so.13", "libcupti.so.12"};
+    char wrong[2][400];
     void *library = NULL;
-    for (uint32_t i = 0; i < 2 && !library; i++) library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (uint32_t i = 0; i < 2 && !library; i++) library = gpu_dlopen(files[i], wrong[i], sizeof wrong[i]);
     if (!library) {
-        snprintf(cupti.reason, sizeof cupti.reason, "%s not found", files[0]);
+        const char *first = wrong[0][0] ? wrong[0] : wrong[1];
+        snprintf(cupti.reason, sizeof cupti.reason, first[0] ? "%s" : "%s not found",
+                 first[0] ? first : files[0]);
         return;
     }
 #define LOAD(result, name, arguments)                                                  \
@@ -245,7 +248,7 @@ static int32_t begin(void *self, void *device, void **out_recording)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const cuda_device *d = ((const gpu_device *)device)->handle;
-    char text[256];
+    char text[448];
     pthread_once(&once, load);
     if (cupti.reason[0]) {
         snprintf(text, sizeof text, "%s: profiles do not show kernels", cupti.reason);

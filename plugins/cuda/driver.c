@@ -88,9 +88,10 @@ static int32_t device_status(void *device)
 
 static int32_t load(cuda_state *s)
 {
-    s->library = dlopen(VENDOR_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    s->library = gpu_dlopen(VENDOR_LIBRARY, s->found.reason, sizeof s->found.reason);
     if (!s->library) {
-        snprintf(s->found.reason, sizeof s->found.reason, VENDOR_LIBRARY " not found: " VENDOR_LACKS);
+        if (!s->found.reason[0])
+            snprintf(s->found.reason, sizeof s->found.reason, VENDOR_LIBRARY " not found: " VENDOR_LACKS);
         return 0;
     }
 #define LOAD(name)                                                                                      \

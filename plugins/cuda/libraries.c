@@ -16,7 +16,7 @@
 void cuda_tell(const cuda_device *d, const char *text)
 {
     const tn_host *host = d->plugin->host;
-    char line[192];
+    char line[544];
     snprintf(line, sizeof line, VENDOR_TYPE ":%u: %s", d->index, text);
     host->log(host->context, TN_LOG_INFO, line);
 }
@@ -143,15 +143,17 @@ static void forget(cuda_device *d, cuda_library *l)
  */
 static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
 {
-    char text[160], first[160] = "";
+    char text[512], first[512] = "", wrong[400];
     cuda_library *l = calloc(1, kind->size);
     if (!l) return NULL;
     l->kind = kind;
     pthread_mutex_init(&l->lock, NULL);
     for (uint32_t i = 0; kind->files[i] && !l->handle; i++) {
-        l->library = dlopen(kind->files[i], RTLD_NOW | RTLD_LOCAL);
-        if (!l->library) continue;
-        if (!try_file(d, l, text, sizeof text)) {
+        l->library = gpu_dlopen(kind->files[i], wrong, sizeof wrong);
+        if (!l->library && !wrong[0]) continue;
+        if (!l->library) {
+            snprintf(text, sizeof text, "%s: %s %s", wrong, otherwise(kind), kind->work);
+        } else if (!try_file(d, l, text, sizeof text)) {
             forget(d, l);
             return NULL;
         }

@@ -16,7 +16,7 @@ static struct {
     NCCL_FUNCTIONS(DECLARE)
 #undef DECLARE
     const char *(*ncclGetLastError)(void *communicator); /* NULL: the library is older than 2.13 */
-    char reason[160];                                    /* why it is not used; "": it is */
+    char reason[512];                                    /* why it is not used; "": it is */
 } nccl;
 
 /* What a rank of this process has beside its communicator of NCCL. */
@@ -44,9 +44,11 @@ typedef struct communicator {
 static void load(void)
 {
     int version = 0;
-    void *library = dlopen(VENDOR_COLLECTIVES, RTLD_NOW | RTLD_LOCAL);
+    char wrong[400];
+    void *library = gpu_dlopen(VENDOR_COLLECTIVES, wrong, sizeof wrong);
     if (!library) {
-        snprintf(nccl.reason, sizeof nccl.reason, VENDOR_COLLECTIVES " not found: there are no collectives");
+        snprintf(nccl.reason, sizeof nccl.reason, "%s: there are no collectives",
+                 wrong[0] ? wrong : VENDOR_COLLECTIVES " not found");
         return;
     }
 #define LOAD(result, name, arguments)                                                              \

@@ -373,6 +373,10 @@ int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, 
 int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Opens a library of the vendor as dlopen does. NULL: `reason` says why it cannot be loaded, or is "" where there is no such file.
+ */
+void *gpu_dlopen(const char *name, char *reason, size_t size);
+
 /* The body of a function that gives the name of a vendor's status, for a list of them. */
 #define GPU_NAME_CASE(status) \
     case status:              \

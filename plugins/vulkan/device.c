@@ -184,9 +184,10 @@ static VkResult create_instance(vulkan_state *s)
 
 static int32_t load(vulkan_state *s)
 {
-    s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
+    s->loader = gpu_dlopen(LOADER, s->found.reason, sizeof s->found.reason);
     if (!s->loader) {
-        snprintf(s->found.reason, sizeof s->found.reason, "the loader " LOADER " is not installed");
+        if (!s->found.reason[0])
+            snprintf(s->found.reason, sizeof s->found.reason, "the loader " LOADER " is not installed");
         return 0;
     }
     PFN_vkGetInstanceProcAddr get;

@@ -28,7 +28,7 @@ static int made(int result, void **object)
 static void tell(const xpu_device *d, const char *text, const char *wrong)
 {
     const tn_host *host = d->plugin->host;
-    char line[256];
+    char line[544];
     if (wrong)
         snprintf(line, sizeof line, "xpu:%u: %s %s: the plugin's own kernels compute " DOES, d->index, text,
                  wrong);
@@ -46,12 +46,12 @@ static const char *look(const xpu_dnn *n, char *text, size_t size)
     return v->gpu_runtime == DNNL_RUNTIME_LEVEL_ZERO ? NULL : "is not built for Level Zero";
 }
 
-/* NULL, or what is wrong. A library that is refused stays loaded: what it is linked with may have threads. */
-static const char *load(xpu_dnn *n, char *text, size_t size)
+/* NULL, or what is wrong, which `failed` may hold. A library that is refused stays loaded: what it is linked with may have threads. */
+static const char *load(xpu_dnn *n, char *text, size_t size, char *failed, size_t failed_size)
 {
-    snprintf(text, size, LIBRARY);
-    n->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!n->library) return "not found";
+    n->library = gpu_dlopen(LIBRARY, failed, failed_size);
+    snprintf(text, size, failed[0] ? "oneDNN:" : LIBRARY);
+    if (!n->library) return failed[0] ? failed : "not found";
 #define LOAD(result, name, arguments)                      \
     *(void **)(void *)&n->name = dlsym(n->library, #name); \
     if (!n->name) return "lacks " #name;
@@ -65,12 +65,12 @@ static const char *load(xpu_dnn *n, char *text, size_t size)
 
 static xpu_dnn *make_library(xpu_device *d)
 {
-    char text[64], failed[96];
+    char text[64], failed[400];
     xpu_dnn *n = calloc(1, sizeof *n);
     if (!n) return NULL;
     pthread_mutex_init(&n->lock, NULL);
     const int32_t keeps_order = __atomic_load_n(&d->keeps_order, __ATOMIC_RELAXED);
-    const char *wrong = keeps_order ? load(n, text, sizeof text) : "is not used";
+    const char *wrong = keeps_order ? load(n, text, sizeof text, failed, sizeof failed) : "is not used";
     if (!keeps_order) snprintf(text, sizeof text, "the driver has no lists in order, so oneDNN");
     int result = wrong ? 0 : n->dnnl_ze_interop_engine_create(&n->engine, d->driver, d->handle, d->context);
     if (made(result, &n->engine)) {

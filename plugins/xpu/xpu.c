@@ -90,10 +90,11 @@ static int32_t device_status(void *device)
 
 static int32_t load(xpu_state *s)
 {
-    s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
+    s->loader = gpu_dlopen(LOADER, s->found.reason, sizeof s->found.reason);
     if (!s->loader) {
-        snprintf(s->found.reason, sizeof s->found.reason,
-                 "the Level Zero loader " LOADER " is not installed");
+        if (!s->found.reason[0])
+            snprintf(s->found.reason, sizeof s->found.reason,
+                     "the Level Zero loader " LOADER " is not installed");
         return 0;
     }
 #define LOAD(name)                                                                  \

@@ -43,7 +43,7 @@ static inline void let_fail(const char *function, int call, int status)
 
 static inline void expect_in(const char *text, const char *format, ...)
 {
-    char want[160];
+    char want[512];
     va_list list;
     va_start(list, format);
     vsnprintf(want, sizeof want, format, list);

@@ -587,15 +587,16 @@ Test(processes, one_that_is_killed_is_a_late_error_of_the_other)
 
 /* ---- Without the library ------------------------------------------------------------------------------------ */
 
-/* LIBRARY_ABSENT or an old one: the reason says which. */
+/* The library is absent, old or cannot be loaded: the reason says which. */
 Test(no_collectives, the_reason_is_said)
 {
     unsigned char id[128];
     uint64_t bytes = 0;
-    const char *reason = getenv("NCCL_TEST_VERSION")
-                             ? DEVICE ": " COLLECTIVES
-                                      " has version 20906, the plugin needs 21000: there are no collectives"
-                             : DEVICE ": " COLLECTIVES " not found: there are no collectives";
+    const char *folder = getenv("UNLOADABLE");
+    char why[300] = "not found", reason[400];
+    if (getenv("NCCL_TEST_VERSION")) snprintf(why, sizeof why, "has version 20906, the plugin needs 21000");
+    if (folder) snprintf(why, sizeof why, "cannot be loaded: %s/" COLLECTIVES ": invalid ELF header", folder);
+    snprintf(reason, sizeof reason, DEVICE ": " COLLECTIVES " %s: there are no collectives", why);
     for (int i = 0; i < 2; i++) {
         expect_error(tn_communicator_create(ctx, devices, RANKS, &all), TN_E_UNSUPPORTED, reason);
         expect_error(tn_communicator_unique_id(ctx, devices[0], id, sizeof id, &bytes), TN_E_UNSUPPORTED,
