@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a C file with the device code of the GPU family as SPIR-V for Vulkan: a module for each kernel and variant of a file.
 
-    gen_shaders.py --cc CC --glslc GLSLC --spirv-opt SPIRV-OPT --folders FOLDER,... --begin HEADER --work FOLDER --files NAME,... VARIANT...
+    gen_shaders.py --cc CC --glslc GLSLC --spirv-opt SPIRV-OPT --spirv-val SPIRV-VAL --folders FOLDER,... --begin HEADER --work FOLDER
+                   --files NAME,... VARIANT...
 
 Device code is C in a dialect (docs/gpu-dialect.md). The C preprocessor expands it, pycparser parses it, and this tool
 prints the functions that a kernel needs as GLSL, with all of C's conversions written out, since GLSL has few. Variants are those of
@@ -681,13 +682,15 @@ def words_of(path):
 
 
 def compile_glsl(options, path, text):
-    """The words of the SPIR-V module of a shader. It is optimised only when it says what may not be reordered."""
+    """The words of the SPIR-V module of a shader. It is optimised only when it says what may not be reordered, and the result is
+    checked by spirv-val: drivers need not refuse a module that is wrong."""
     path.write_text(text)
     plain, small = path.with_suffix(".spv"), path.with_suffix(".opt.spv")
     run([options.glslc, "-O0", "--target-env=vulkan1.2", "-fshader-stage=compute", path, "-o", plain])
     words = decorated(words_of(plain))
     plain.write_bytes(struct.pack(f"<{len(words)}I", *words))
     run([options.spirv_opt, "-O", plain, "-o", small])
+    run([options.spirv_val, "--target-env", "vulkan1.2", "--uniform-buffer-standard-layout", small])
     return checked(words_of(small), small)
 
 
@@ -722,7 +725,7 @@ def preprocess(options, path, type_, group, dense):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("cc", "glslc", "spirv-opt", "folders", "begin", "work", "leave-out", "files"):
+    for name in ("cc", "glslc", "spirv-opt", "spirv-val", "folders", "begin", "work", "leave-out", "files"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("variants", nargs="+")
     options = parser.parse_args()

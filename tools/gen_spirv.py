@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles the device code of the GPU family to SPIR-V for OpenCL and prints a C file with the modules (plugins/gpu/modules.h).
 
-    gen_spirv.py --clang CLANG --translator LLVM-SPIRV --folders FOLDER,... --work FOLDER FILE:TYPE[:GROUP[:DTYPE]]...
+    gen_spirv.py --clang CLANG --translator LLVM-SPIRV --validator SPIRV-VAL --folders FOLDER,... --work FOLDER
+                 FILE:TYPE[:GROUP[:DTYPE]]...
 
 clang and llvm-spirv are of one version. FILE is a path; TYPE, GROUP and DTYPE are the numbers that launch.c gives.
-Optimisation is left to the driver: the translator takes no optimised code.
+Optimisation is left to the driver: the translator takes no optimised code. A module that spirv-val refuses ends the build.
 
 Variants that do not compute in double are compiled twice. Their ordinary modules convert from and to float64, which
 compilers for devices without float64 refuse. The second modules have no double at all; WITHOUT_DOUBLE ends their options.
@@ -26,7 +27,7 @@ COMPUTES_IN_DOUBLE = "64"
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
 
 
 def compile_one(a, job):
@@ -42,6 +43,7 @@ def compile_one(a, job):
     run(a.clang, "-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang",
         "-finclude-default-header", *limits, *(f"-I{f}" for f in a.folders), *words, "-emit-llvm", "-c", path, "-o", f"{base}.bc")
     run(a.translator, "--spirv-max-version=1.2", f"{base}.bc", "-o", f"{base}.spv")
+    run(a.validator, "--target-env", "opencl2.2", f"{base}.spv")
     return name, " ".join(words + limits[1:]), f"{base}.spv"
 
 
@@ -49,6 +51,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--clang", required=True)
     parser.add_argument("--translator", required=True)
+    parser.add_argument("--validator", required=True)
     parser.add_argument("--folders", required=True, type=lambda text: text.split(","))
     parser.add_argument("--work", required=True, type=Path)
     parser.add_argument("variants", nargs="+")
