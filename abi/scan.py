@@ -143,7 +143,7 @@ def read_fields(body, where):
 
 def read_aggregate(head, body, tail, api, where):
     if head.split()[-2:-1] == ["enum"] or head.split()[-1] == "enum":
-        return  # the status codes, read from their list
+        return  # the statuses, read from their list
     match = re.search(r"(typedef )?struct (\w+)$", head)
     if not match:
         raise ScanError(f"{where}: cannot read {head!r} {{...}}")

@@ -74,14 +74,14 @@ static const int8_t status_classes[TN_STATUS_COUNT] = {
     [TN_E_INTERNAL] = TN_CLASS_INTERNAL,
 };
 
-static int32_t is_status(int32_t code)
+static int32_t is_status(int32_t status)
 {
-    return code >= 0 && code < TN_STATUS_COUNT;
+    return status >= 0 && status < TN_STATUS_COUNT;
 }
 
-static int32_t class_of(int32_t code)
+static int32_t class_of(int32_t status)
 {
-    return is_status(code) ? status_classes[code] : TN_CLASS_INTERNAL;
+    return is_status(status) ? status_classes[status] : TN_CLASS_INTERNAL;
 }
 
 const char *tn_status_text(int32_t status)
@@ -125,40 +125,40 @@ static void set_text(char *to, uint64_t bytes, const char *from)
     to[n] = 0;
 }
 
-static void set_record(error_record *r, int32_t code, const char *message)
+static void set_record(error_record *r, int32_t status, const char *message)
 {
-    r->error = (tn_error){.size = sizeof(tn_error), .code = code, .error_class = class_of(code)};
+    r->error = (tn_error){.size = sizeof(tn_error), .code = status, .error_class = class_of(status)};
     set_text(r->message, sizeof(r->message), message);
     r->op[0] = r->plugin[0] = r->native_text[0] = r->file[0] = 0;
 }
 
-static int32_t put(int32_t code, const char *message)
+static int32_t put(int32_t status, const char *message)
 {
     error_slot *slot = make_slot();
-    if (!slot) return code;
+    if (!slot) return status;
     slot->count++;
     slot->depth = 1;
-    set_record(&slot->records[0], code, message);
+    set_record(&slot->records[0], status, message);
     link_records(slot);
-    return code;
+    return status;
 }
 
 /* The text is complete before the slot changes: arguments may lie in the slot. */
-int32_t tni_error(int32_t code, const char *format, ...)
+int32_t tni_error(int32_t status, const char *format, ...)
 {
     char text[MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
     const int n = tni_vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (is_status(code)) return put(code, text);
+    if (is_status(status)) return put(status, text);
     /* What a function of a program returned: -1, errno, the number of an exception. */
     if (n >= 0 && n < MESSAGE_BYTES)
-        snprintf(text + n, sizeof text - (uint32_t)n, " (%d is not a valid status code)", code);
+        snprintf(text + n, sizeof text - (uint32_t)n, " (%d is not a valid status code)", status);
     return put(TN_E_CONTRACT, text);
 }
 
-int32_t tni_error_wrap(int32_t code, const char *format, ...)
+int32_t tni_error_wrap(int32_t status, const char *format, ...)
 {
     char text[MESSAGE_BYTES];
     va_list args;
@@ -166,16 +166,16 @@ int32_t tni_error_wrap(int32_t code, const char *format, ...)
     tni_vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     error_slot *slot = make_slot();
-    if (!slot) return code;
+    if (!slot) return status;
     /* A full chain keeps its root and loses the cause in the middle. */
     if (slot->depth == MAX_CHAIN) {
         slot->records[MAX_CHAIN - 2] = slot->records[MAX_CHAIN - 1];
         slot->depth--;
     }
     slot->count++;
-    set_record(&slot->records[slot->depth++], code, text);
+    set_record(&slot->records[slot->depth++], status, text);
     link_records(slot);
-    return code;
+    return status;
 }
 
 int32_t tni_error_no_memory(const char *what, uint64_t bytes)
@@ -298,11 +298,11 @@ void tni_error_plugin(const char *plugin)
     link_records(tni_tls.errors);
 }
 
-int32_t tni_error_ensure(int32_t code, const char *who)
+int32_t tni_error_ensure(int32_t status, const char *who)
 {
     const error_record *r = top();
-    if (code == TN_OK || (r && r->error.code == code)) return code;
-    return tni_error(code, "%s failed: %s", who ? who : "a call", tn_status_text(code));
+    if (status == TN_OK || (r && r->error.code == status)) return status;
+    return tni_error(status, "%s failed: %s", who ? who : "a call", tn_status_text(status));
 }
 
 const tn_error *tn_last_error(void)

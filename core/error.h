@@ -18,10 +18,10 @@
 #define TNI_UNLIKELY(x) (x)
 #endif
 
-/* Records an error in this thread's slot and returns `code`. Replaces what was there. */
-int32_t tni_error(int32_t code, const char *format, ...) TNI_PRINTF(2, 3);
+/* Records an error in this thread's slot and returns `status`. Replaces what was there. */
+int32_t tni_error(int32_t status, const char *format, ...) TNI_PRINTF(2, 3);
 /* The same; what was in the slot becomes the cause. */
-int32_t tni_error_wrap(int32_t code, const char *format, ...) TNI_PRINTF(2, 3);
+int32_t tni_error_wrap(int32_t status, const char *format, ...) TNI_PRINTF(2, 3);
 /* Out of memory; takes none. */
 int32_t tni_error_no_memory(const char *what, uint64_t bytes);
 /* Adds the vendor's number and text, the operator, the plugin to the error in the slot (NULL: unchanged). The message
@@ -42,7 +42,7 @@ tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, c
 void tni_error_restore(const tn_error *error);
 /* The same with the place of the call in front of the message. */
 void tni_error_restore_placed(const tn_error *error);
-/* If the slot is empty or of another code (a callee failed silently), records a plain error for `code`. */
-int32_t tni_error_ensure(int32_t code, const char *who);
+/* If the slot is empty or of another status (a callee failed silently), records a plain error for `status`. */
+int32_t tni_error_ensure(int32_t status, const char *who);
 
 #endif

@@ -335,24 +335,24 @@ void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line)
     if (s && s->status && s->wants_place) tn_scope_place(s, file, line);
 }
 
-int32_t tni_scope_record(tn_scope *s, int32_t code)
+int32_t tni_scope_record(tn_scope *s, int32_t status)
 {
-    if (s->status || !code) return s->status;
-    s->status = tni_error_ensure(code, "a call");
+    if (s->status || !status) return s->status;
+    s->status = tni_error_ensure(status, "a call");
     s->error = tni_error_copy();
     s->wants_place = 1;
     return s->status;
 }
 
 /* Without a scope the error is that of the thread: for functions that were given nothing to ask for one. */
-int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
+int32_t tn_scope_fail(tn_scope *s, int32_t status, const char *message)
 {
-    if (!code) return TN_OK;
+    if (!status) return TN_OK;
     if (s && TNI_UNLIKELY(check(s))) return tn_scope_failed(s);
-    code = tni_error(code, "%s", message ? message : tn_status_text(code));
-    if (!s) return code;
-    tni_scope_record(s, code);
-    return code;
+    status = tni_error(status, "%s", message ? message : tn_status_text(status));
+    if (!s) return status;
+    tni_scope_record(s, status);
+    return status;
 }
 
 static int32_t grow_owned(tn_scope *s)

@@ -48,7 +48,7 @@ int32_t tni_scope_check(const tn_scope *s);
 /* Frees the closed scopes that a context with TN_CONTEXT_DEBUG_HANDLES keeps. */
 void tni_dead_scopes_finish(tn_context *ctx);
 /* Records the thread's error in the scope, if it is the first. Returns the scope's status. */
-int32_t tni_scope_record(tn_scope *s, int32_t code);
+int32_t tni_scope_record(tn_scope *s, int32_t status);
 /* Takes a reference; on failure (no memory) releases it, records, returns NULL. */
 tn_tensor *tni_scope_own_more(tn_scope *s, tn_tensor *t); /* the list is full */
 static inline tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)

@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t host_error(void *context, int32_t code, const char *message)
+static int32_t host_error(void *context, int32_t status, const char *message)
 {
     mini_host *h = context;
     snprintf(h->error, sizeof(h->error), "%s", message ? message : "");
-    return code;
+    return status;
 }
 
-static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
+static int32_t host_error_native(void *context, int32_t status, const char *message, int32_t native_code,
                                  const char *native_text)
 {
     mini_host *h = context;
     snprintf(h->error, sizeof(h->error), "%s (%d: %s)", message ? message : "", native_code,
              native_text ? native_text : "");
-    return code;
+    return status;
 }
 
 static void host_log(void *context, int32_t level, const char *text) {}

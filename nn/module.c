@@ -69,21 +69,21 @@ int32_t nn_failed_before(tn_scope *s, const tn_module *m)
     return tn_scope_fail(s, m->tree->status, text);
 }
 
-int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
+int32_t tn_module_fail(tn_module *m, int32_t status, const char *text)
 {
-    if (!m || !code) return code;
+    if (!m || !status) return status;
     if (m->tree->status) {
         const tn_error *last = tn_last_error();
         if (last && m->tree->error && !strcmp(last->message, m->tree->error)) return m->tree->status;
         return nn_failed_before(NULL, m);
     }
     const uint64_t before = tn_error_count();
-    m->tree->status = code;
-    tn_scope_fail(NULL, code, text);
+    m->tree->status = status;
+    tn_scope_fail(NULL, status, text);
     tn_error_place(before, place.file, (uint32_t)place.line);
     const tn_error *e = text || place.file ? tn_last_error() : NULL;
     m->tree->error = e ? strdup(e->message) : NULL;
-    return code;
+    return status;
 }
 
 /* The text of a function that ends with "const char *format, ...". */
@@ -94,16 +94,16 @@ int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
     plain_vsnprintf(text, sizeof(text), format, args); \
     va_end(args)
 
-int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)
+int32_t nn_fail(tn_module *m, int32_t status, const char *format, ...)
 {
     FORMAT(text, format);
-    return tn_module_fail(m, code, text);
+    return tn_module_fail(m, status, text);
 }
 
-int32_t nn_scope_fail(tn_scope *s, int32_t code, const char *format, ...)
+int32_t nn_scope_fail(tn_scope *s, int32_t status, const char *format, ...)
 {
     FORMAT(text, format);
-    return tn_scope_fail(s, code, text);
+    return tn_scope_fail(s, status, text);
 }
 
 tn_scope *nn_scope(const tn_module *m)

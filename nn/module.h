@@ -100,7 +100,7 @@ int32_t nn_no_scope(tn_module *m);
 /* Closes it; an error of the scope becomes the tree's. */
 int32_t nn_scope_close(tn_module *m, tn_scope *s);
 /* The same, with what the function was doing in front of the text: "linear 'h.0.fc'". */
-int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int32_t nn_fail(tn_module *m, int32_t status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Text that grows in a scope's memory. */
 typedef struct nn_text {
     tn_scope *scope;
@@ -115,7 +115,7 @@ const char *nn_label(const tn_module *m, char *path, uint64_t bytes);
 /* "[2, 3]" into `text`, cut to `bytes`; returns text. */
 const char *nn_sizes(const tn_tensor *t, char *text, uint64_t bytes);
 /* Fails the scope; returns its status. */
-int32_t nn_scope_fail(tn_scope *s, int32_t code, const char *format, ...)
+int32_t nn_scope_fail(tn_scope *s, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -50,9 +50,9 @@ static int64_t consumed(const tn_index_item *item)
     }
 }
 
-static int32_t refuse(tn_scope *s, int32_t code, const char *text)
+static int32_t refuse(tn_scope *s, int32_t status, const char *text)
 {
-    return tni_scope_record(s, tni_error(code, "index: %s", text));
+    return tni_scope_record(s, tni_error(status, "index: %s", text));
 }
 
 static int32_t check(tn_scope *s, const tn_tensor *x, const tn_index_item *items, int64_t count,

@@ -12,11 +12,11 @@
 /* The rules of all kinds are in rules.c, but for TN_LBFGS, which has a file of its own. */
 #define KINDS TN_SPARSEADAM
 
-int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char *text)
+int32_t optim_fail(tn_scope *s, int32_t status, const tn_optimizer *o, const char *text)
 {
     char message[FAULT_BYTES + 64];
     snprintf(message, sizeof message, "%s: %s", o ? optim_kinds[o->kind].name : "optimizer", text);
-    return tn_scope_fail(s, code, message);
+    return tn_scope_fail(s, status, message);
 }
 
 int32_t optim_refuse_dead(tn_scope *s, const tn_optimizer *o)

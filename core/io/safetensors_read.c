@@ -167,8 +167,8 @@ static int32_t parse_entry(tn_safetensors *f, entry *e, const cJSON *item)
     if (!e->dtype)
         return tni_error(TN_E_CORRUPT, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name,
                          dtype->valuestring);
-    int32_t code = parse_sizes(f, e, cJSON_GetObjectItemCaseSensitive(item, "shape"));
-    return code ? code : parse_range(f, e, cJSON_GetObjectItemCaseSensitive(item, "data_offsets"));
+    int32_t status = parse_sizes(f, e, cJSON_GetObjectItemCaseSensitive(item, "shape"));
+    return status ? status : parse_range(f, e, cJSON_GetObjectItemCaseSensitive(item, "data_offsets"));
 }
 
 static int32_t parse_metadata(tn_safetensors *f, cJSON *header)
@@ -231,8 +231,8 @@ static int32_t check_names(tn_safetensors *f)
 static int32_t parse_header(tn_safetensors *f, cJSON *header)
 {
     const cJSON *item;
-    int32_t code = parse_metadata(f, header);
-    if (code) return code;
+    int32_t status = parse_metadata(f, header);
+    if (status) return status;
     uint64_t count = (uint64_t)cJSON_GetArraySize(header);
     f->entries = tni_alloc_zeroed(f->ctx, (count + 1) * sizeof *f->entries);
     if (!f->entries) return TN_E_OUT_OF_MEMORY;
@@ -240,10 +240,10 @@ static int32_t parse_header(tn_safetensors *f, cJSON *header)
     entry *e = f->entries;
     cJSON_ArrayForEach(item, header)
     {
-        if ((code = parse_entry(f, e++, item))) return code;
+        if ((status = parse_entry(f, e++, item))) return status;
     }
-    code = check_ranges(f);
-    return code ? code : check_names(f);
+    status = check_ranges(f);
+    return status ? status : check_names(f);
 }
 
 static int32_t parse_text(tn_safetensors *f, const char *text, uint64_t bytes)
@@ -251,24 +251,24 @@ static int32_t parse_text(tn_safetensors *f, const char *text, uint64_t bytes)
     const char *end = NULL;
     if (!bytes || text[0] != '{') return corrupt(f, "the header does not begin with '{'");
     if (!tni_utf8_check(text, bytes)) return corrupt(f, "the header is not UTF-8");
-    int32_t code = check_characters(f, text, bytes);
-    if (code) return code;
+    int32_t status = check_characters(f, text, bytes);
+    if (status) return status;
     cJSON *header = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
     if (!header) return corrupt(f, "the header is not JSON");
     while (end < text + bytes && *end == ' ') end++;
-    code = end == text + bytes ? parse_header(f, header) : corrupt(f, "text after the header");
+    status = end == text + bytes ? parse_header(f, header) : corrupt(f, "text after the header");
     cJSON_Delete(header);
-    return code;
+    return status;
 }
 
 static int32_t read_header(tn_safetensors *f)
 {
     unsigned char prefix[8];
     uint64_t bytes = 0, length = 0;
-    int32_t code = open_file(f, &bytes);
-    if (!code && bytes < 8) code = corrupt(f, "the file is too short");
-    if (!code) code = read_at(f, 0, prefix, 8);
-    if (code) return code;
+    int32_t status = open_file(f, &bytes);
+    if (!status && bytes < 8) status = corrupt(f, "the file is too short");
+    if (!status) status = read_at(f, 0, prefix, 8);
+    if (status) return status;
     for (uint32_t i = 8; i-- > 0;) length = length << 8 | prefix[i];
     if (length > TNI_SAFETENSORS_HEADER) return corrupt(f, "the header is longer than the format allows");
     if (length > bytes - 8) return corrupt(f, "the header is longer than the file");
@@ -276,18 +276,18 @@ static int32_t read_header(tn_safetensors *f)
     f->data_bytes = bytes - f->data;
     char *text = tni_alloc(f->ctx, length + 1);
     if (!text) return TN_E_OUT_OF_MEMORY;
-    code = read_at(f, 8, text, length);
-    if (!code) code = parse_text(f, text, length);
+    status = read_at(f, 8, text, length);
+    if (!status) status = parse_text(f, text, length);
     tni_free(f->ctx, text, length + 1);
-    return code;
+    return status;
 }
 
 /* ---- Public -------------------------------------------------------------------------------------------- */
 
 int32_t tn_safetensors_open(tn_context *ctx, const char *path, tn_safetensors **out)
 {
-    int32_t code = tni_context_check(ctx);
-    if (code) return code;
+    int32_t status = tni_context_check(ctx);
+    if (status) return status;
     if (!path || !out) return tni_error(TN_E_ARGUMENT, "tn_safetensors_open: path or out is NULL");
     if (!*path) return tni_error(TN_E_ARGUMENT, "tn_safetensors_open: argument 'path': it is empty");
     tn_safetensors *f = tni_alloc_zeroed(ctx, sizeof *f);
@@ -296,13 +296,13 @@ int32_t tn_safetensors_open(tn_context *ctx, const char *path, tn_safetensors **
     f->descriptor = -1;
     f->path = tni_strdup(ctx, path);
     tni_context_own(ctx);
-    code = f->path ? read_header(f) : TN_E_OUT_OF_MEMORY;
+    status = f->path ? read_header(f) : TN_E_OUT_OF_MEMORY;
     tni_handle_made(ctx, f, "safetensors file");
-    if (code)
+    if (status)
         tn_safetensors_close(f);
     else
         *out = f;
-    return code;
+    return status;
 }
 
 void tn_safetensors_close(tn_safetensors *f)
@@ -376,17 +376,17 @@ static int32_t read_to_device(const tn_safetensors *f, const entry *e, tn_tensor
 {
     uint64_t bytes = e->end - e->begin, chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
     char *buffer = tni_alloc(f->ctx, chunk);
-    int32_t code = buffer ? TN_OK : TN_E_OUT_OF_MEMORY;
-    for (uint64_t done = 0; done < bytes && !code; done += chunk) {
+    int32_t status = buffer ? TN_OK : TN_E_OUT_OF_MEMORY;
+    for (uint64_t done = 0; done < bytes && !status; done += chunk) {
         uint64_t n = bytes - done < chunk ? bytes - done : chunk;
-        code = read_at(f, f->data + e->begin + done, buffer, n);
-        if (!code) code = check_bools(f, e, (const unsigned char *)buffer, done, n);
-        if (!code)
-            code = tni_copy_to_device(t->storage->device, t->desc.allocation, t->desc.byte_offset + done,
-                                      buffer, n);
+        status = read_at(f, f->data + e->begin + done, buffer, n);
+        if (!status) status = check_bools(f, e, (const unsigned char *)buffer, done, n);
+        if (!status)
+            status = tni_copy_to_device(t->storage->device, t->desc.allocation, t->desc.byte_offset + done,
+                                        buffer, n);
     }
     if (buffer) tni_free(f->ctx, buffer, chunk);
-    return code;
+    return status;
 }
 
 /* The dtype and rank of a tensor: those of the file, or a vendor's dtype that its metadata name. */

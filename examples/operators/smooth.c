@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-static int32_t fail(const tn_call *call, int32_t code, const char *message)
+static int32_t fail(const tn_call *call, int32_t status, const char *message)
 {
-    return call->host->error(call->host->context, code, message);
+    return call->host->error(call->host->context, status, message);
 }
 
 /* Arguments of the schema, in its order. */

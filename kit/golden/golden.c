@@ -489,20 +489,21 @@ static int write_json(const job *j)
 /* In a process of its own: this one has no context when those of the files begin. */
 static int device_is_there(const golden_options *o)
 {
-    int status = 0;
+    int how_it_ended = 0;
     pid_t child;
     fflush(NULL);
     child = fork();
     if (child == 0) {
         tn_context *ctx = NULL;
         tn_device_facts facts = {.size = sizeof facts};
-        int32_t code = tn_context_create(NULL, &ctx);
-        tn_device device = code ? 0 : device_of(ctx, o);
-        if (!code && device && !tn_device_get_facts(ctx, device, &facts)) _exit(0);
+        int32_t status = tn_context_create(NULL, &ctx);
+        tn_device device = status ? 0 : device_of(ctx, o);
+        if (!status && device && !tn_device_get_facts(ctx, device, &facts)) _exit(0);
         fprintf(stderr, "tenon golden: %s\n", tn_last_error() ? tn_last_error()->message : "no device");
         _exit(1);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return child > 0 && waitpid(child, &how_it_ended, 0) == child && WIFEXITED(how_it_ended) &&
+           WEXITSTATUS(how_it_ended) == 0;
 }
 
 static int filter_is_good(const golden_options *o)

@@ -96,14 +96,14 @@ tn_ints tni_sizes_insert(tn_scope *s, tn_ints size, int64_t dim, int64_t value)
     return (tn_ints){to, size.count + 1};
 }
 
-int32_t tni_scope_failf(tn_scope *s, int32_t code, const char *format, ...)
+int32_t tni_scope_failf(tn_scope *s, int32_t status, const char *format, ...)
 {
     char text[512];
     va_list list;
     va_start(list, format);
     tni_vsnprintf(text, sizeof(text), format, list);
     va_end(list);
-    return tn_scope_fail(s, code, text);
+    return tn_scope_fail(s, status, text);
 }
 
 int64_t tni_dim(tn_scope *s, int64_t dim, int64_t rank)

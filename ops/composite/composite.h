@@ -193,7 +193,7 @@ tn_ints tni_sizes_insert(tn_scope *s, tn_ints size, int64_t dim, int64_t value);
 
 /* ---- errors and dimensions ---- */
 /* tn_scope_fail with a format. */
-int32_t tni_scope_failf(tn_scope *s, int32_t code, const char *format, ...) TNI_PRINTF(3, 4);
+int32_t tni_scope_failf(tn_scope *s, int32_t status, const char *format, ...) TNI_PRINTF(3, 4);
 /* dim in 0 .. rank - 1 (rank 0 counts as 1); a failed scope and 0 if it is out of range. */
 int64_t tni_dim(tn_scope *s, int64_t dim, int64_t rank);
 /* Bit mask of a list of dims; all if it is absent or empty. */

@@ -21,7 +21,7 @@ typedef struct communicator {
     uint32_t count;         /* ranks of this process */
     uint32_t first;         /* the first of them */
     uint32_t world;         /* ranks of all processes */
-    int32_t code;           /* of the first call that failed */
+    int32_t status;         /* of the first call that failed */
     reference_board *board; /* NULL: of one process, and nothing was sent yet; under the lock */
     pthread_mutex_t lock;
     meeting *meetings; /* queued or under way */
@@ -39,7 +39,7 @@ struct meeting {
     uint32_t arrived;
     int32_t done;
     int32_t cancelled; /* set if not all ranks were queued: nothing is done */
-    int32_t code;      /* of the first rank that failed */
+    int32_t status;    /* of the first rank that failed */
     char text[192];
     reference_stream *streams[REFERENCE_MAX_DEVICES];  /* NULL: the rank has arrived */
     uint64_t numbers[REFERENCE_MAX_DEVICES];           /* of the tasks there */
@@ -332,11 +332,11 @@ static void ask_others(const meeting *m)
 }
 
 /* The first error of the communicator, for its status. */
-static void note_error(communicator *c, int32_t code, const char *text)
+static void note_error(communicator *c, int32_t status, const char *text)
 {
     pthread_mutex_lock(&c->lock);
-    if (!c->code) {
-        c->code = code;
+    if (!c->status) {
+        c->status = status;
         snprintf(c->text, sizeof(c->text), "%s", text);
     }
     pthread_mutex_unlock(&c->lock);
@@ -348,8 +348,8 @@ static void meet_others(meeting *m)
     reference_board *board = m->of->board;
     if (m->cancelled)
         reference_board_fail(board, "reference: a rank of another process could not queue a collective");
-    if (m->code) reference_board_fail(board, m->text);
-    if (!m->code && !m->cancelled) m->code = m->exchange(m, m->text);
+    if (m->status) reference_board_fail(board, m->text);
+    if (!m->status && !m->cancelled) m->status = m->exchange(m, m->text);
 }
 
 static void finish_meeting(meeting *m)
@@ -357,7 +357,7 @@ static void finish_meeting(meeting *m)
     if (m->done) return; /* aborted */
     if (m->of->world > m->of->count)
         meet_others(m);
-    else if (!m->code && !m->cancelled && m->work)
+    else if (!m->status && !m->cancelled && m->work)
         m->work(m);
     m->done = 1;
     pthread_cond_broadcast(&m->changed);
@@ -368,11 +368,11 @@ static void run_rank(reference_stream *stream, reference_task *task)
     const rank_task *t = (const rank_task *)task;
     meeting *m = t->meeting;
     const char *text;
-    int32_t dropped = reference_stream_dropped(stream, task), code = check_rank(stream, t, &text);
+    int32_t dropped = reference_stream_dropped(stream, task), status = check_rank(stream, t, &text);
     pthread_mutex_lock(&m->lock);
     m->streams[t->rank] = NULL;
-    if (code && !m->code) {
-        m->code = code;
+    if (status && !m->status) {
+        m->status = status;
         snprintf(m->text, sizeof(m->text), "%s", text);
     }
     if (++m->arrived == m->count)
@@ -380,10 +380,10 @@ static void run_rank(reference_stream *stream, reference_task *task)
     else
         ask_others(m);
     while (!m->done) pthread_cond_wait(&m->changed, &m->lock);
-    code = m->code;
+    status = m->status;
     pthread_mutex_unlock(&m->lock);
-    if (code) note_error(m->of, code, m->text);
-    if (code && !dropped) reference_stream_fail(stream, code, m->text);
+    if (status) note_error(m->of, status, m->text);
+    if (status && !dropped) reference_stream_fail(stream, status, m->text);
 }
 
 /* With the meeting's lock held, so that nobody asks for a task number that is not known yet. */
@@ -529,9 +529,10 @@ static int32_t collectives_status(void *self, void *handle)
 {
     communicator *c = handle;
     pthread_mutex_lock(&c->lock);
-    int32_t code = c->code;
+    int32_t status = c->status;
     pthread_mutex_unlock(&c->lock);
-    return code ? reference_error(self, code, "%s", c->text) : TN_OK; /* the text does not change any more */
+    return status ? reference_error(self, status, "%s", c->text)
+                  : TN_OK; /* the text does not change any more */
 }
 
 /* All meetings end with an error; ranks that come later do not wait. */
@@ -544,8 +545,8 @@ static int32_t collectives_abort(void *self, void *handle)
     if (c->board) reference_board_fail(c->board, text);
     for (meeting *m = c->meetings; m; m = m->next) {
         pthread_mutex_lock(&m->lock);
-        if (!m->done && !m->code) {
-            m->code = TN_E_STATE;
+        if (!m->done && !m->status) {
+            m->status = TN_E_STATE;
             snprintf(m->text, sizeof(m->text), "%s", text);
         }
         m->done = 1;
@@ -641,17 +642,17 @@ static void run_point(reference_stream *stream, reference_task *task)
     const point_task *t = (const point_task *)task;
     char text[REFERENCE_BOARD_TEXT];
     const char *why = "reference: a rank that sends or receives was dropped behind an error";
-    int32_t dropped = reference_stream_dropped(stream, task), code = dropped ? TN_E_STATE : TN_OK;
-    if (!dropped) code = reference_chaos_begin(t->device, &why);
-    if (code) {
+    int32_t dropped = reference_stream_dropped(stream, task), status = dropped ? TN_E_STATE : TN_OK;
+    if (!dropped) status = reference_chaos_begin(t->device, &why);
+    if (status) {
         reference_board_fail(t->of->board, why);
     } else {
         why = text;
-        code = t->sends ? reference_board_send(t->of->board, t->from, t->to, t->data, t->bytes, text)
-                        : reference_board_receive(t->of->board, t->to, t->from, t->data, t->bytes, text);
+        status = t->sends ? reference_board_send(t->of->board, t->from, t->to, t->data, t->bytes, text)
+                          : reference_board_receive(t->of->board, t->to, t->from, t->data, t->bytes, text);
     }
-    if (code) note_error(t->of, code, why);
-    if (code && !dropped) reference_stream_fail(stream, code, why);
+    if (status) note_error(t->of, status, why);
+    if (status && !dropped) reference_stream_fail(stream, status, why);
 }
 
 /* A communicator of one process gets its board with the first message. */

@@ -259,9 +259,9 @@ int32_t reference_event_wait(void *handle, reference_stream *stream)
     if (!r) return TN_OK;
     uint32_t branch;
     if (r->capture || reference_stream_capture(stream, &branch)) {
-        int32_t code = reference_capture_wait(stream, r->capture, &r->place);
+        int32_t status = reference_capture_wait(stream, r->capture, &r->place);
         release(r);
-        return code;
+        return status;
     }
     event_task *t = create_task(e, r, run_wait);
     int32_t status = t ? reference_stream_push(stream, &t->task) : TN_E_OUT_OF_MEMORY;

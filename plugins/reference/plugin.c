@@ -12,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)
+int32_t reference_error(const reference_state *state, int32_t status, const char *format, ...)
 {
     char text[320];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
-    return state->host->error(state->host->context, code, text);
+    return state->host->error(state->host->context, status, text);
 }
 
 /* ---- tenon.device ------------------------------------------------------------------------------------ */

@@ -115,8 +115,8 @@ struct reference_state {
     reference_chaos chaos;
 };
 
-/* Records an error with printf's words for the calling thread and returns `code`. */
-int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)
+/* Records an error with printf's words for the calling thread and returns `status`. */
+int32_t reference_error(const reference_state *state, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- chaos.c ----------------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ void reference_stream_ask(reference_stream *stream, uint64_t number);
 /* Waits for what is queued now; does not report. */
 void reference_stream_wait(reference_stream *stream);
 /* Records a late error, from the stream's thread. The first one stays. */
-void reference_stream_fail(reference_stream *stream, int32_t code, const char *text);
+void reference_stream_fail(reference_stream *stream, int32_t status, const char *text);
 /* Waits for all streams of the device and reports the first late error. */
 int32_t reference_streams_synchronize(reference_device *device);
 /* For tasks with `always`: 1 if the task is behind an error; and 1 if the stream has an error. */
@@ -311,8 +311,8 @@ extern const tn_settings_interface reference_settings_interface;
 typedef struct reference_failure {
     char text[192];
 } reference_failure;
-/* Writes the text with printf's words and returns `code`. */
-int32_t reference_fail(reference_failure *failure, int32_t code, const char *format, ...)
+/* Writes the text with printf's words and returns `status`. */
+int32_t reference_fail(reference_failure *failure, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*

@@ -26,7 +26,7 @@ struct reference_stream {
     uint32_t owners;     /* create and each wrap; under the lock of the list */
     int32_t stopping;
     int32_t joined;
-    int32_t error_code;
+    int32_t error_status;
     int32_t reserved;
     reference_capture *capture; /* the capture that takes pushed tasks, or NULL */
     uint32_t branch;            /* of the capture */
@@ -113,7 +113,7 @@ static void *work_off(void *argument)
         if (!s->first) break;
         hold(s, s->first);
         reference_task *task = pop(s);
-        int dropped = s->error_code || task->number <= s->drop_until;
+        int dropped = s->error_status || task->number <= s->drop_until;
         pthread_mutex_unlock(&s->lock);
         uint64_t number = task->number;
         reference_pause(task->pause_microseconds);
@@ -162,11 +162,11 @@ int32_t reference_stream_push(reference_stream *s, reference_task *task)
     return TN_OK;
 }
 
-void reference_stream_fail(reference_stream *s, int32_t code, const char *text)
+void reference_stream_fail(reference_stream *s, int32_t status, const char *text)
 {
     pthread_mutex_lock(&s->lock);
-    if (!s->error_code) {
-        s->error_code = code;
+    if (!s->error_status) {
+        s->error_status = status;
         snprintf(s->error_text, sizeof(s->error_text), "%s", text);
     }
     pthread_mutex_unlock(&s->lock);
@@ -175,7 +175,7 @@ void reference_stream_fail(reference_stream *s, int32_t code, const char *text)
 int reference_stream_dropped(reference_stream *s, const reference_task *task)
 {
     pthread_mutex_lock(&s->lock);
-    int dropped = s->error_code || task->number <= s->drop_until;
+    int dropped = s->error_status || task->number <= s->drop_until;
     pthread_mutex_unlock(&s->lock);
     return dropped;
 }
@@ -188,7 +188,7 @@ reference_device *reference_stream_device(reference_stream *s)
 int reference_stream_failed(reference_stream *s)
 {
     pthread_mutex_lock(&s->lock);
-    int failed = s->error_code != 0;
+    int failed = s->error_status != 0;
     pthread_mutex_unlock(&s->lock);
     return failed;
 }
@@ -250,12 +250,12 @@ static int32_t report(reference_stream *s)
 {
     char text[sizeof(s->error_text)];
     pthread_mutex_lock(&s->lock);
-    int32_t code = s->error_code;
+    int32_t status = s->error_status;
     memcpy(text, s->error_text, sizeof(text));
-    if (code) s->drop_until = s->queued;
-    s->error_code = 0;
+    if (status) s->drop_until = s->queued;
+    s->error_status = 0;
     pthread_mutex_unlock(&s->lock);
-    if (code) return reference_error(s->device->state, code, "%s", text);
+    if (status) return reference_error(s->device->state, status, "%s", text);
     return reference_check_lost(s->device);
 }
 
@@ -361,7 +361,8 @@ static void stream_destroy(void *self, void *device, void *stream)
     }
     pthread_mutex_unlock(&state->streams_lock);
     stop(s);
-    if (s->error_code && state->host->log) state->host->log(state->host->context, TN_LOG_WARN, s->error_text);
+    if (s->error_status && state->host->log)
+        state->host->log(state->host->context, TN_LOG_WARN, s->error_text);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -19,20 +19,20 @@ typedef struct work {
     tn_call call;
 } work;
 
-int32_t reference_fail(reference_failure *failure, int32_t code, const char *format, ...)
+int32_t reference_fail(reference_failure *failure, int32_t status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
     vsnprintf(failure->text, sizeof(failure->text), format, list);
     va_end(list);
-    return code;
+    return status;
 }
 
 /* ---- Copying ----------------------------------------------------------------------------------------- */
 
-static void fail(work *w, int32_t code, const char *text)
+static void fail(work *w, int32_t status, const char *text)
 {
-    if (!w->status) w->status = reference_error(w->device->state, code, "%s: %s", w->kernel->name, text);
+    if (!w->status) w->status = reference_error(w->device->state, status, "%s: %s", w->kernel->name, text);
 }
 
 /* Memory of the task with a copy of `bytes` from `from`; NULL after a failure. */

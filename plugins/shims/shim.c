@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
+int32_t shim_error(const tn_host *host, int32_t status, const char *format, ...)
 {
     char text[512];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
-    return host->error(host->context, code, text);
+    return host->error(host->context, status, text);
 }
 
 /* ---- Structs ----------------------------------------------------------------------------------------- */

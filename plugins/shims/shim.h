@@ -207,8 +207,8 @@ struct shim {
     atomic_uint_fast64_t calls;
 };
 
-/* Records an error with printf's words for this thread and returns `code`. */
-int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
+/* Records an error with printf's words for this thread and returns `status`. */
+int32_t shim_error(const tn_host *host, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- For slots.c ------------------------------------------------------------------------------------- */

@@ -69,10 +69,10 @@ MUTANTS = [
      "    callback(user);\n    return TN_OK;\n    callback_task *c = reference_task_create(sizeof(*c), run_callback);",
      "0/unfinished/stream.host_callback"),
     ("host callbacks never run", "stream.c", "c->callback(c->user);", "(void)c;", "0/unfinished/stream.host_callback"),
-    ("late errors are never reported", "stream.c", 'if (code) return reference_error(s->device->state, code, "%s", text);', "",
+    ("late errors are never reported", "stream.c", 'if (status) return reference_error(s->device->state, status, "%s", text);', "",
      "1/gather/aten::gather/out-of-range/one-too-large"),
-    ("a late error is reported for ever", "stream.c", "    s->error_code = 0;\n    pthread_mutex_unlock(&s->lock);\n    if (code)",
-     "    pthread_mutex_unlock(&s->lock);\n    if (code)", "1/gather/aten::gather/out-of-range/one-too-large"),
+    ("a late error is reported for ever", "stream.c", "    s->error_status = 0;\n    pthread_mutex_unlock(&s->lock);\n    if (status)",
+     "    pthread_mutex_unlock(&s->lock);\n    if (status)", "1/gather/aten::gather/out-of-range/one-too-large"),
     ("interop.wait_native does not wait", "interop.c", "return reference_event_wait(event, (reference_stream *)(uintptr_t)native);",
      "return TN_OK;", "0/unfinished/interop.wait_native"),
     ("the devices have one native handle", "plugin.c", "*out = ((reference_device *)device)->index;", "*out = 0;", "4/devices/native"),
@@ -186,9 +186,9 @@ MUTANTS = [
     ("host callbacks behind a late error are dropped", "stream.c", "c->task.always = 1;", "", "1/late/error/stream.synchronize"),
     ("events behind a late error are dropped", "event.c", "    t->task.always = 1;\n    t->task.release = release_recording;",
      "    t->task.release = release_recording;", "1/late/error/stream.synchronize"),
-    ("the stream takes no work after a late error", "stream.c", "    s->error_code = 0;\n    pthread_mutex_unlock(&s->lock);\n"
-     "    if (code)", "    s->error_code = 0;\n    if (code) s->drop_until = UINT64_MAX;\n    pthread_mutex_unlock(&s->lock);\n"
-     "    if (code)", "1/late/error/device.synchronize"),
+    ("the stream takes no work after a late error", "stream.c", "    s->error_status = 0;\n    pthread_mutex_unlock(&s->lock);\n"
+     "    if (status)", "    s->error_status = 0;\n    if (status) s->drop_until = UINT64_MAX;\n    pthread_mutex_unlock(&s->lock);\n"
+     "    if (status)", "1/late/error/device.synchronize"),
     ("a text is kept by its address", "work.c", "v.as.string = copy_bytes(w, v.as.string, (uint64_t)v.count + 1);", ";",
      "1/late/borrowed/scatter_reduce_"),
     ("sizes are kept by their address", "work.c", "    to->sizes = copy_bytes(w, from->sizes, from->rank * sizeof(int64_t));\n"
@@ -271,8 +271,8 @@ MUTANTS = [
      "= {0}, from", "int64_t dim = 0;\n    int64_t index[TN_MAX_RANK] = {0}, from", "1/options/aten::gather/dim=2"),
     ("the status of a lost device is good", "plugin.c", "    return reference_check_lost(device);", "    return TN_OK;",
      "0/lost/device.status"),
-    ("stream.synchronize of a lost device succeeds", "stream.c", '    if (code) return reference_error(s->device->state, code, "%s", text);\n'
-     "    return reference_check_lost(s->device);", '    if (code) return reference_error(s->device->state, code, "%s", text);\n'
+    ("stream.synchronize of a lost device succeeds", "stream.c", '    if (status) return reference_error(s->device->state, status, "%s", text);\n'
+     "    return reference_check_lost(s->device);", '    if (status) return reference_error(s->device->state, status, "%s", text);\n'
      "    return TN_OK;", "0/lost/stream.synchronize"),
     ("a wait that meets the loss of its device never ends", "stream.c",
      "while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);",
@@ -300,8 +300,8 @@ MUTANTS = [
      "    out->address = (uint64_t)(uintptr_t)a.handle;\n    out->bytes = bytes;\n", "    out->address = (uint64_t)(uintptr_t)a.handle;\n",
      "0/slot/memory.alloc"),
     ("only the first late error of a process is reported", "stream.c",
-     '    if (code) return reference_error(s->device->state, code, "%s", text);',
-     '    static int told;\n    if (code && !told++) return reference_error(s->device->state, code, "%s", text);',
+     '    if (status) return reference_error(s->device->state, status, "%s", text);',
+     '    static int told;\n    if (status && !told++) return reference_error(s->device->state, status, "%s", text);',
      "1/late/error/stream.synchronize"),
     ("products end after 1,000 factors", "matmul.c", "k < size; k++", "k < size && k < 1000; k++", "1/sizes/aten::mm/deep"),
     ("softmax ends after 1,024 elements", "layers.c", "int64_t size = tensor_size(x, dim), *at = &index[dim];",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every other header needs: versions, status codes, packed dtypes and devices, and the macros that say
+ * What every other header needs: versions, statuses, packed dtypes and devices, and the macros that say
  * who owns an argument and which threads may call a function.
  *
  * Everything that crosses the contract has a fixed width. Structs that may grow begin with `uint32_t size`
@@ -95,7 +95,7 @@ TN_BEGIN_DECLS
 #define TN_VERSION_MINOR 1u
 #define TN_VERSION_PATCH 0u
 
-/* Status codes. Append-only. A function that can fail returns one as int32_t; 0 is success. */
+/* Statuses. Append-only. A function that can fail returns one as int32_t; 0 is success. */
 #define TN_STATUS_LIST(X)                      \
     X(TN_OK, 0, "ok")                          \
     X(TN_E_ARGUMENT, 1, "bad argument")        \

@@ -95,7 +95,7 @@ TN_API void tn_error_place(uint64_t before, const char *file, uint32_t line) TN_
  */
 TN_API void tn_debug_object_begin(tn_context *ctx, const void *object, const char *what) TN_ANY_THREAD;
 TN_API void tn_debug_object_end(TN_NULLABLE const void *object) TN_ANY_THREAD;
-/* Text of a status code. Never NULL. */
+/* Text of a status. Never NULL. */
 TN_API const char *tn_status_text(int32_t status) TN_ANY_THREAD;
 TN_API const char *tn_version(void) TN_ANY_THREAD;
 
@@ -187,9 +187,9 @@ TN_API int32_t tn_scope_place_begin(tn_scope *s) TN_SCOPE_THREAD;
 TN_API void tn_scope_add_to_error(tn_scope *s, const char *text) TN_SCOPE_THREAD;
 /* Forgets the error, which is then not tn_last_error either, so that the scope can be used again. */
 TN_API void tn_scope_clear(tn_scope *s);
-/* Records an error in the scope, unless it has one already, and returns `code`. `message` NULL: the text of
- * the status. `code` TN_OK does nothing. */
-TN_API int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message);
+/* Records an error in the scope, unless it has one already, and returns `status`. `message` NULL: the text of
+ * the status. `status` TN_OK does nothing. */
+TN_API int32_t tn_scope_fail(tn_scope *s, int32_t status, const char *message);
 /* Gives the caller's reference to the scope. Returns t, or NULL when out of memory. */
 TN_API tn_tensor *tn_scope_adopt(tn_scope *s, TN_TAKES tn_tensor *t);
 /* Moves t from the scope to its parent; without a parent the caller receives a reference. Returns t. */

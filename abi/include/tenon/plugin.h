@@ -146,11 +146,11 @@ struct tn_host {
     uint32_t reserved;
     void *context; /* the first argument of the functions that take `context` */
 
-    /* Records an error for this thread (`message` is copied) and returns `code`, so that a kernel can write
+    /* Records an error for this thread (`message` is copied) and returns `status`, so that a kernel can write
      * `return host->error(...)`. */
-    int32_t (*error)(void *context, int32_t code, const char *message) TN_ANY_THREAD TN_IN_KERNEL;
+    int32_t (*error)(void *context, int32_t status, const char *message) TN_ANY_THREAD TN_IN_KERNEL;
     /* The same with the vendor's own error code and text. */
-    int32_t (*error_native)(void *context, int32_t code, const char *message, int32_t native_code,
+    int32_t (*error_native)(void *context, int32_t status, const char *message, int32_t native_code,
                             const char *native_text) TN_ANY_THREAD TN_IN_KERNEL;
     /* Writes one line to the program's log. `level`: 0 error, 1 warning, 2 info, 3 debug (TN_LOG_... in
      * context.h). */
@@ -204,7 +204,7 @@ struct tn_host {
     int32_t (*scope_call)(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                           uint32_t n_outs);
     int32_t (*scope_failed)(const tn_scope *s);
-    int32_t (*scope_fail)(tn_scope *s, int32_t code, const char *message);
+    int32_t (*scope_fail)(tn_scope *s, int32_t status, const char *message);
     void *(*scope_memory)(tn_scope *s, uint64_t bytes);
     void (*drop)(tn_scope *s, tn_tensor *t);
 
@@ -269,9 +269,9 @@ static inline int32_t tn_scope_failed(const tn_scope *s)
 {
     return TN_SCOPE_HOST(s)->scope_failed(s);
 }
-static inline int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
+static inline int32_t tn_scope_fail(tn_scope *s, int32_t status, const char *message)
 {
-    return TN_SCOPE_HOST(s)->scope_fail(s, code, message);
+    return TN_SCOPE_HOST(s)->scope_fail(s, status, message);
 }
 static inline void *tn_scope_memory(tn_scope *s, uint64_t bytes)
 {

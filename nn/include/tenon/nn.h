@@ -131,8 +131,8 @@ TN_AUTO_TYPE(tn_module, tn_module_destroy)
 /* Status of the tree's first error, 0 before it; TN_E_STATE for NULL. Its text, or NULL. */
 TN_API int32_t tn_module_failed(const tn_module *m);
 TN_API const char *tn_module_error(const tn_module *m);
-/* Records an error in the tree, unless it has one. Returns `code`. For the create functions of programs. */
-TN_API int32_t tn_module_fail(tn_module *m, int32_t code, const char *text);
+/* Records an error in the tree, unless it has one. Returns `status`. For the create functions of programs. */
+TN_API int32_t tn_module_fail(tn_module *m, int32_t status, const char *text);
 /* Where the program makes its next call that builds a tree: the error of a tree that fails until tn_module_placed begins
  * with it. The macros say it. `file` is borrowed. */
 TN_API void tn_module_place(const char *file, int32_t line);

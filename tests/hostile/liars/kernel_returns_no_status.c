@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel returns a number that is not a status code. */
+/* The kernel returns a number that is not a status. */
 #include "../honest.h"
 
 static int32_t fail(void *self, const tn_call *call)
