@@ -102,8 +102,7 @@ static void order_dims(const tni_nest *n, uint64_t last, int32_t with_ones, nest
     order->rank = rank;
 }
 
-/* Strides of an operand that has lost the dimensions in `lost`, which are aligned to the right without them.
- */
+/* Strides of an operand that has lost the dimensions in `lost`, which are aligned to the right without them. */
 static void reduced_strides(int64_t *out, const tn_tensor_desc *desc, uint64_t lost, uint32_t rank,
                             const nest_order *order)
 {

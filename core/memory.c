@@ -134,8 +134,7 @@ static tni_magazine *magazine_create(tni_magazine *first)
     return NULL;
 }
 
-/* Makes this thread's magazine for ctx the current one: found, taken over from a context that ended, or new.
- */
+/* Makes this thread's magazine for ctx the current one: found, taken over from a context that ended, or new. */
 static tni_magazine *switch_magazine(tn_context *ctx)
 {
     pthread_once(&key_once, make_key);

@@ -410,8 +410,7 @@ tn_tensor *tn_scope_adopt(tn_scope *s, tn_tensor *t)
     return NULL;
 }
 
-/* A tensor that the scope does not own stays where it is; the caller of a root scope still gets a reference.
- */
+/* A tensor that the scope does not own stays where it is; the caller of a root scope still gets a reference. */
 tn_tensor *tn_scope_return(tn_scope *s, tn_tensor *t)
 {
     if (!t || TNI_UNLIKELY(check(s))) return NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic of sizes and strides. All functions check for overflow and write an error where they can fail.
- */
+/* Arithmetic of sizes and strides. All functions check for overflow and write an error where they can fail. */
 #ifndef TNI_CORE_SHAPE_H
 #define TNI_CORE_SHAPE_H
 

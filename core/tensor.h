@@ -122,8 +122,7 @@ int32_t tni_tensor_part(tn_tensor *t, uint32_t rank, const int64_t *sizes, const
 /* A tensor over a storage (reference taken over on success only). offset in elements. */
 int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                       const int64_t *strides, int64_t offset, tn_tensor **out);
-/* Changes the metadata of a tensor in place (resize_, set_, unsqueeze_, ...). Storage must be large enough.
- */
+/* Changes the metadata of a tensor in place (resize_, set_, unsqueeze_, ...). Storage must be large enough. */
 int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                             int64_t offset);
 /* Another storage for a tensor, whose view must be set next. Retains it and lets go of the one before. */

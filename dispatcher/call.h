@@ -14,8 +14,7 @@ typedef struct tni_call_state {
 } tni_call_state;
 
 void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *outs, uint32_t n_outs);
-/* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one.
- */
+/* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one. */
 void tni_value_release(tn_context *ctx, tn_value *v);
 /* Sets the results of a failed call to NONE; returns its status. */
 int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs);

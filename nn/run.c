@@ -21,8 +21,7 @@ tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
 
 /* ---- Gradients for hooks ----------------------------------------------------------------------------------
  * The identity stands around the call: behind its first output it sees the gradient that comes in, before its inputs
- * those that go out.
- */
+ * those that go out. */
 
 typedef struct watch {
     tn_module *module; /* while `life` is not over: the graph may outlive it */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function of several operators on both devices: its result and the gradients of its leaves are compared.
- */
+/* A function of several operators on both devices: its result and the gradients of its leaves are compared. */
 #ifndef TENON_KIT_CHECK_MODEL_H
 #define TENON_KIT_CHECK_MODEL_H
 

@@ -240,8 +240,7 @@ void exact_erfcx(mpfr_t out, mpfr_t *x, const double *p)
     mpfr_clears(a, b, term, (mpfr_ptr)0);
 }
 
-/* y >= 0 with erfc(y) = q, 0 < q <= 1: Newton on log erfc, which is concave, so that it converges from y = 0.
- */
+/* y >= 0 with erfc(y) = q, 0 < q <= 1: Newton on log erfc, which is concave, so that it converges from y = 0. */
 static void inverse_erfc(mpfr_t out, mpfr_srcptr q)
 {
     mpfr_prec_t bits = mpfr_get_prec(out) + 2 * SPARE;

@@ -49,8 +49,7 @@ typedef struct sums_function {
     sums_row row;    /* for operators along a dimension, */
     int32_t each;    /* with a result for each element */
     sums_term term;  /* for products */
-    /* Sizes of the inputs of a product of `rows` by `rows` results of n terms; returns the number of terms.
-     */
+    /* Sizes of the inputs of a product of `rows` by `rows` results of n terms; returns the number of terms. */
     int64_t (*sizes)(sums_problem *p, int64_t rows, int64_t n);
 } sums_function;
 

@@ -234,8 +234,7 @@ static int32_t measure_classes(work *w, tn_device device, precision_column *colu
 #define SLOPE_ROWS 3
 #define SLOPE_N    6
 
-/* The exact gradient for input `which`, element i, and the size of its terms, as the first two of w->exact's.
- */
+/* The exact gradient for input `which`, element i, and the size of its terms, as the first two of w->exact's. */
 static void judge_slope(work *w, const precision_format *format, precision_stats *stats,
                         const double *weights, int32_t which, int64_t i)
 {

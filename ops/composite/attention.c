@@ -185,8 +185,7 @@ static attention attention_at(const tn_value *args, uint32_t first, uint32_t opt
                        .grouped = tni_sizes(query)[1] != tni_sizes(key)[1]};
 }
 
-/* (query, key, value, dropout_p, is_causal, attn_mask, scale). The second result is [batch, heads, length].
- */
+/* (query, key, value, dropout_p, is_causal, attn_mask, scale). The second result is [batch, heads, length]. */
 void composite_flash_attention(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     attention a = attention_at(args, 0, 3);

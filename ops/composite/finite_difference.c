@@ -215,8 +215,7 @@ static tn_tensor *even_gradient(tn_scope *s, tn_tensor *t, int64_t dim, tn_value
                   .dim = dim);
 }
 
-/* Weights of three neighbours with gaps a, b (vectors): the derivative at the first, the middle or the last.
- */
+/* Weights of three neighbours with gaps a, b (vectors): the derivative at the first, the middle or the last. */
 static tn_tensor *uneven(tn_scope *s, tn_tensor *t, int64_t dim, int64_t at, int64_t count, tn_tensor *a,
                          tn_tensor *b, int32_t where)
 {

@@ -6,8 +6,7 @@
  */
 #include "ops/composite/matrix_batch.h"
 
-/* Up to this 1-norm the polynomial of degree 18 is exact in the dtype (Bader, Blanes, Casas 2019, table 2).
- */
+/* Up to this 1-norm the polynomial of degree 18 is exact in the dtype (Bader, Blanes, Casas 2019, table 2). */
 static double limit_of(tn_dtype dtype)
 {
     return dtype == TN_FLOAT64 || dtype == TN_COMPLEX128 ? 1.09 : 3.01;

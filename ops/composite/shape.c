@@ -126,8 +126,7 @@ static int32_t check_chunk_cat(tn_scope *s, tn_tensors list, int64_t *dim, int64
     return TN_OK;
 }
 
-/* Each tensor padded to a multiple of `chunks` along dim, seen as (.., chunks, rest), joined along the rest.
- */
+/* Each tensor padded to a multiple of `chunks` along dim, seen as (.., chunks, rest), joined along the rest. */
 void composite_chunk_cat(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensors list = arg_tensors(args, 0);

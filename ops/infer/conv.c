@@ -4,8 +4,7 @@
 #include <string.h>
 #include "ops/infer/infer.h"
 
-/* ---- convolution (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) ----
- */
+/* ---- convolution (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) ---- */
 
 typedef struct convolution {
     const tn_tensor *input, *weight;

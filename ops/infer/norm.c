@@ -379,8 +379,7 @@ int32_t infer_batch_norm_reserve(tni_frame *f)
     return tni_out(f, 3, TN_UINT8, 1, &none);
 }
 
-/* (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, ...).
- */
+/* (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, ...). */
 int32_t infer_batch_norm_backward(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 1);

@@ -70,8 +70,7 @@ static uint32_t small_encode(const small_float *s, float value)
     return s->fnuz && rest == 0 ? 0 : sign | (uint32_t)rest;
 }
 
-/* A power of two without sign: 2^(code - 127), 255 is NaN. A fraction above one half rounds up, one half too.
- */
+/* A power of two without sign: 2^(code - 127), 255 is NaN. A fraction above one half rounds up, one half too. */
 static uint8_t power_encode(float value)
 {
     uint32_t bits;

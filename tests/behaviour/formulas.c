@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formulas of layers, literal results of the remaining operators, random numbers, initial states, printing.
- */
+/* Formulas of layers, literal results of the remaining operators, random numbers, initial states, printing. */
 #include "fixture.h"
 
 #include <math.h>
@@ -156,8 +155,7 @@ ON_EACH_DEVICE(formulas, norm_overflows_in_its_dtype)
                 1.4142135623730951e20);
 }
 
-/* ---- Random numbers -------------------------------------------------------------------------------------
- */
+/* ---- Random numbers ------------------------------------------------------------------------------------- */
 
 ON_EACH_DEVICE(random, is_reproduced_by_the_seed)
 {
@@ -224,8 +222,7 @@ ON_EACH_DEVICE(random, moments)
     cr_expect_lt(fabs(inside - 0.5), 0.01);
 }
 
-/* ---- Initial states and printing -------------------------------------------------------------------------
- */
+/* ---- Initial states and printing ------------------------------------------------------------------------- */
 
 ON_EACH_DEVICE(state, batch_norm)
 {

@@ -372,8 +372,7 @@ ON_EACH_DEVICE(graph, after_accumulation)
     tn_hook_remove(x, handle);
 }
 
-/* ---- Gradients of leaves --------------------------------------------------------------------------------
- */
+/* ---- Gradients of leaves -------------------------------------------------------------------------------- */
 
 ON_EACH_DEVICE(graph, layouts)
 {
@@ -417,8 +416,7 @@ ON_EACH_DEVICE(graph, retained)
     expect_error(p, "Trying to backward through the graph a second time");
 }
 
-/* ---- Functions of a program -----------------------------------------------------------------------------
- */
+/* ---- Functions of a program ----------------------------------------------------------------------------- */
 
 static int32_t func_forward(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tensor **out)
 {
@@ -511,8 +509,7 @@ ON_EACH_DEVICE(graph, ten_threads)
     }
 }
 
-/* ---- Complex numbers ------------------------------------------------------------------------------------
- */
+/* ---- Complex numbers ------------------------------------------------------------------------------------ */
 
 ON_EACH_DEVICE(graph, complex)
 {

@@ -209,8 +209,7 @@ static int expected(const char *op, const tn_value *v, sizes *out)
     return 0;
 }
 
-/* ---- One row --------------------------------------------------------------------------------------------
- */
+/* ---- One row -------------------------------------------------------------------------------------------- */
 
 static int same(tn_value v, sizes z, tn_dtype dtype)
 {

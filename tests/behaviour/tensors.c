@@ -110,8 +110,7 @@ ON_EACH_DEVICE(tensors, strides_of_formats)
     cr_assert(tn_tensor_is_contiguous(tn_contiguous(s, holes), TN_CONTIGUOUS_FORMAT));
 }
 
-/* ---- Without a device of their own ----------------------------------------------------------------------
- */
+/* ---- Without a device of their own ---------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

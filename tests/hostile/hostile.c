@@ -18,8 +18,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-/* ---- the process that meets a liar -----------------------------------------------------------------------
- */
+/* ---- the process that meets a liar ----------------------------------------------------------------------- */
 
 static void say_error(const char *what, const tn_error *e)
 {
@@ -124,8 +123,7 @@ static int meet(void)
     return 0;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------------------- */
 
 typedef struct liar {
     const char *name;

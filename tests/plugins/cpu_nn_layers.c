@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pooling, normalisation, softmax, losses, embedding, resampling and padding of the CPU plugin: closed forms.
- */
+/* Pooling, normalisation, softmax, losses, embedding, resampling and padding of the CPU plugin: closed forms. */
 #include "cpu_nn.h"
 
 #include <criterion/criterion.h>

@@ -101,8 +101,7 @@ static int32_t fill_with(fixture *f, fixture_tensor *t, double value)
     return fixture_run(f, "prim::fill", args, 2, &out, 1, NULL);
 }
 
-/* While the stream is held in a callback, calls return and nothing is done; arguments may go away meanwhile.
- */
+/* While the stream is held in a callback, calls return and nothing is done; arguments may go away meanwhile. */
 Test(reference_device, work_is_queued)
 {
     const float zeros[4] = {0};

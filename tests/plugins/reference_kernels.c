@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of the reference plugin, a call or more of each family, against numbers known from elsewhere.
- */
+/* The kernels of the reference plugin, a call or more of each family, against numbers known from elsewhere. */
 #include "suite.h"
 
 #include <criterion/criterion.h>

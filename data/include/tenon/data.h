@@ -26,8 +26,7 @@ TN_BEGIN_DECLS
 
 /* ---- Readers --------------------------------------------------------------------------------------------
  * Tensors on the CPU, in the scope. NULL on failure, with the path in the error: TN_E_IO for a file that cannot be read,
- * TN_E_CORRUPT for one that is damaged, TN_E_UNSUPPORTED for one that holds what the error names.
- */
+ * TN_E_CORRUPT for one that is damaged, TN_E_UNSUPPORTED for one that holds what the error names. */
 
 /* IDX, the format of the MNIST files, also compressed by gzip: uint8, int8, int16, int32, float32,
  * float64. */
@@ -265,8 +264,7 @@ TN_API tn_tensors tn_loader_next(tn_scope *s, tn_loader *l);
 
 /* An epoch: a step (TN_STEPS, program.h) with number i for each batch. Not for a loader that stands inside an epoch.
  *
- *     TN_BATCHES(s, ctx, i, loader, batch) { tn_tensor *x = tn_list_at(batch, 0), *y = tn_list_at(batch, 1); ... }
- */
+ *     TN_BATCHES(s, ctx, i, loader, batch) { tn_tensor *x = tn_list_at(batch, 0), *y = tn_list_at(batch, 1); ... } */
 #define TN_BATCHES(s, ctx, i, loader, batch)                       \
     TN_STEPS (s, ctx, i, (loader) ? tn_loader_batches(loader) : 1) \
         for (tn_tensors batch = tn_loader_next(s, loader); batch.count; batch.count = 0)

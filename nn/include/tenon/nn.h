@@ -379,8 +379,7 @@ TN_API int32_t tn_vector_to_parameters(tn_scope *s, tn_tensor *vector, tn_tensor
 
 /* ---- Initial values ---------------------------------------------------------------------------------------
  * Write into t, without recording, and return it. `generator` NULL: the device's default one. The fans are those of
- * PyTorch: fan_in is the elements of one output's weights, fan_out the same for an input.
- */
+ * PyTorch: fan_in is the elements of one output's weights, fan_out the same for an input. */
 #define TN_FAN_IN  0u
 #define TN_FAN_OUT 1u
 TN_API tn_tensor *tn_init_uniform(tn_scope *s, tn_tensor *t, double from, double to, tn_generator *generator);

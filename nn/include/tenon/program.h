@@ -127,8 +127,7 @@ TN_AUTO_TYPE(tn_safetensors, tn_safetensors_close)
 
 /* A scope inside the scope s with options of its own, for a block. What is needed behind it leaves by tn_scope_return.
  *
- *     TN_WITHIN(low, s, .autocast = TN_SCOPE_AUTOCAST_ON) { loss = tn_scope_return(low, ...); }
- */
+ *     TN_WITHIN(low, s, .autocast = TN_SCOPE_AUTOCAST_ON) { loss = tn_scope_return(low, ...); } */
 #define TN_WITHIN(inner, s, ...)                                                                         \
     for (TN_AUTO(tn_scope) inner =                                                                       \
              tn_scope_open_child(s, &(tn_scope_options){.size = sizeof(tn_scope_options), __VA_ARGS__}); \

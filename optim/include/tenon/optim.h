@@ -337,8 +337,7 @@ TN_API int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state);
 
 /* ---- Learning rates -----------------------------------------------------------------------------------------
  * The rate at step i (0, 1, ...), in closed form: nothing is kept between steps. Two are chained by a product, and put
- * one after another by `i < n ? a(i) : b(i - n)`.
- */
+ * one after another by `i < n ? a(i) : b(i - n)`. */
 /* base * gamma ^ (i / size) */
 TN_API double tn_lr_step(int64_t i, double base, int64_t size, double gamma);
 /* base * gamma ^ (number of milestones that i has reached) */
@@ -399,8 +398,7 @@ TN_AUTO_TYPE(tn_average, tn_average_destroy)
  * gradients again, and leaves the step out if one is not finite.
  *
  * The scale follows at the first call of tn_grad_scaler_scale behind a step: it is less if a gradient was not finite. So several
- * losses and optimisers share one scale: scale all losses first, then step with each optimiser.
- */
+ * losses and optimisers share one scale: scale all losses first, then step with each optimiser. */
 typedef struct tn_grad_scaler tn_grad_scaler;
 typedef struct tn_grad_scaler_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_grad_scaler_options));

@@ -42,8 +42,7 @@ Test(probe, verdicts)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tni_reason reason = {""};
-        /* ThreadSanitizer looks away during dlopen, and ends a process that leaves from there in its own way.
-         */
+        /* ThreadSanitizer looks away during dlopen, and ends a process that leaves from there in its own way. */
         if (i == 1 && TN_SANITIZER == TN_SANITIZER_THREAD) continue;
         int32_t status = probe(cases[i][0], PATIENCE_MS, &reason);
         cr_assert_eq(status, i < 3 ? TN_E_CONTRACT : TN_E_UNSUPPORTED, "%s: %s", cases[i][0], reason.text);
