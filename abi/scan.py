@@ -12,7 +12,7 @@ from pathlib import Path
 HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "graph.h",
            "collectives.h", "interop.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h",
            "activity.h", "plugin.h"]
-# Words of the headers that are no part of a type.
+# Words of the headers that do not belong to a type.
 NOTES = re.compile(r"\bTN_(BORROWS|TAKES|GIVES|SCOPED|OUT|NULLABLE|ANY_THREAD|SCOPE_THREAD|HOST_THREAD|IN_KERNEL|"
                    r"IN_CALLBACK|API|BEGIN_DECLS|END_DECLS)\b")
 # Constants that are meant to move (versions, what they are made of) or that depend on the compiler.
@@ -84,7 +84,7 @@ def matching(text, at):
 
 
 def without_names(parameters):
-    """A parameter list without the names of the parameters: they are no part of the contract."""
+    """A parameter list without the names of the parameters: they do not belong to the contract."""
     out = []
     for p in split_top(parameters, ","):
         p = squeeze(p)
@@ -225,7 +225,7 @@ class Argument:
 
 @dataclass
 class Slot:
-    """A function of a table, with the names and notes that are no part of its layout."""
+    """A function of a table, with the names and notes that do not belong to its layout."""
     name: str
     result: str
     arguments: list

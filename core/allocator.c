@@ -348,21 +348,21 @@ static void uncount_private(struct tni_allocator *a, const tni_pool *pool)
 {
     for (const tni_allocation *s = a->allocations; s; s = s->next) {
         if (s->pool != pool) continue;
-        tni_stat_add_one(&a->detail[TNI_STAT_SEGMENT][3], -1);
-        tni_stat_add_one(&a->detail[TNI_STAT_RESERVED_BYTES][3], -(int64_t)s->bytes);
+        tni_stat_change(&a->detail[TNI_STAT_SEGMENT][3], -1);
+        tni_stat_change(&a->detail[TNI_STAT_RESERVED_BYTES][3], -(int64_t)s->bytes);
         for (const tni_block *b = s->first; b; b = b->after) {
             int32_t is_split = b->before || b->after;
             if (b->state == TNI_BLOCK_FREE && is_split) {
-                tni_stat_add_one(&a->detail[TNI_STAT_INACTIVE_SPLIT][3], -1);
-                tni_stat_add_one(&a->detail[TNI_STAT_INACTIVE_SPLIT_BYTES][3], -(int64_t)b->bytes);
+                tni_stat_change(&a->detail[TNI_STAT_INACTIVE_SPLIT][3], -1);
+                tni_stat_change(&a->detail[TNI_STAT_INACTIVE_SPLIT_BYTES][3], -(int64_t)b->bytes);
             }
             if (b->state == TNI_BLOCK_FREE) continue;
-            tni_stat_add_one(&a->detail[TNI_STAT_ACTIVE][3], -1);
-            tni_stat_add_one(&a->detail[TNI_STAT_ACTIVE_BYTES][3], -(int64_t)b->bytes);
+            tni_stat_change(&a->detail[TNI_STAT_ACTIVE][3], -1);
+            tni_stat_change(&a->detail[TNI_STAT_ACTIVE_BYTES][3], -(int64_t)b->bytes);
             if (b->state == TNI_BLOCK_WAITING) continue;
-            tni_stat_add_one(&a->detail[TNI_STAT_ALLOCATION][3], -1);
-            tni_stat_add_one(&a->detail[TNI_STAT_ALLOCATED_BYTES][3], -(int64_t)b->bytes);
-            tni_stat_add_one(&a->detail[TNI_STAT_REQUESTED_BYTES][3], -(int64_t)b->asked);
+            tni_stat_change(&a->detail[TNI_STAT_ALLOCATION][3], -1);
+            tni_stat_change(&a->detail[TNI_STAT_ALLOCATED_BYTES][3], -(int64_t)b->bytes);
+            tni_stat_change(&a->detail[TNI_STAT_REQUESTED_BYTES][3], -(int64_t)b->asked);
         }
     }
 }

@@ -189,7 +189,7 @@ void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on);
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a);
 /* Under the lock: adds to the statistics of all blocks and of the groups. */
 void tni_allocated_add(struct tni_allocator *a, uint32_t groups, int64_t bytes, int64_t blocks);
-static inline void tni_stat_add_one(tni_stat *s, int64_t amount)
+static inline void tni_stat_change(tni_stat *s, int64_t amount)
 {
     s->current += amount;
     if (s->current > s->peak) s->peak = s->current;
@@ -197,9 +197,9 @@ static inline void tni_stat_add_one(tni_stat *s, int64_t amount)
 }
 static inline void tni_stat_add(struct tni_allocator *a, uint32_t stat, uint32_t groups, int64_t amount)
 {
-    tni_stat_add_one(&a->detail[stat][0], amount);
-    tni_stat_add_one(&a->detail[stat][groups & TNI_GROUP_SMALL ? 1 : 2], amount);
-    if (TNI_UNLIKELY(groups & TNI_GROUP_PRIVATE)) tni_stat_add_one(&a->detail[stat][3], amount);
+    tni_stat_change(&a->detail[stat][0], amount);
+    tni_stat_change(&a->detail[stat][groups & TNI_GROUP_SMALL ? 1 : 2], amount);
+    if (TNI_UNLIKELY(groups & TNI_GROUP_PRIVATE)) tni_stat_change(&a->detail[stat][3], amount);
 }
 static inline uint32_t tni_groups_of_size(uint64_t bytes)
 {

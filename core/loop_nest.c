@@ -19,7 +19,7 @@ void tni_nest_init(tni_nest *n, uint32_t rank, const int64_t *sizes)
         numel *= sizes[i];
     }
     n->rank = rank;
-    n->is_plain = 1;
+    n->is_contiguous = 1;
     n->nest = (tn_nest){
         .size = sizeof(tn_nest),
         .operand_bytes = sizeof(tn_operand),
@@ -52,9 +52,9 @@ static inline void fill_operand(tni_nest *n, const tn_tensor *t, uint32_t flags,
     o->address = t->desc.address;
     n->tensors[k] = t;
     n->reduced[k] = reduced;
-    n->strides[k][0] = t->numel != 1 ? tn_dtype_bytes(t->desc.dtype) : 0; /* of a plain nest */
+    n->strides[k][0] = t->numel != 1 ? tn_dtype_bytes(t->desc.dtype) : 0; /* of a contiguous nest */
     /* What broadcasts to the shape and has as many elements has its sizes, but for ones. */
-    if (t->numel != 1 && !(t->numel == n->nest.numel && tni_is_contiguous(t))) n->is_plain = 0;
+    if (t->numel != 1 && !(t->numel == n->nest.numel && tni_is_contiguous(t))) n->is_contiguous = 0;
 }
 
 void tni_nest_add(tni_nest *n, const tn_tensor *t, uint32_t flags)
@@ -228,7 +228,7 @@ static __attribute__((noinline)) void finish_sorted(tni_nest *n, uint64_t reduce
 }
 
 /* One dimension over everything, whose strides are there already; `kept` is 0 when all of it is reduced. */
-static inline void finish_plain(tni_nest *n, uint32_t kept)
+static inline void finish_contiguous(tni_nest *n, uint32_t kept)
 {
     n->sizes[0] = n->nest.numel;
     n->nest.rank = n->nest.numel != 1;
@@ -246,13 +246,13 @@ static int32_t reduces_all(const tni_nest *n, uint64_t reduced)
 
 void tni_nest_finish(tni_nest *n, uint64_t reduced)
 {
-    if (TNI_LIKELY(n->is_plain)) {
+    if (TNI_LIKELY(n->is_contiguous)) {
         if (!reduced) {
-            finish_plain(n, 1);
+            finish_contiguous(n, 1);
             return;
         }
         if (reduces_all(n, reduced)) {
-            finish_plain(n, 0);
+            finish_contiguous(n, 0);
             return;
         }
     }

@@ -19,7 +19,7 @@ typedef struct tni_nest {
     const tn_tensor *tensors[TNI_MAX_OPERANDS]; /* NULL: an immediate */
     uint64_t reduced[TNI_MAX_OPERANDS];         /* dimensions that the operand has lost to a reduction */
     uint32_t rank;
-    int32_t is_plain; /* all operands so far are row-major over the whole shape, or one element */
+    int32_t is_contiguous; /* all operands so far are row-major over the whole shape, or one element */
     int64_t shape[TN_MAX_RANK];
 } tni_nest;
 

@@ -122,13 +122,13 @@ static inline int32_t may_overflow(uint64_t bits, uint32_t rank)
 }
 
 /* State bits of a row-major tensor; only ranks 4 and 5 have channels to check. */
-static inline uint32_t plain_state(const tn_tensor *t, uint32_t rank)
+static inline uint32_t contiguous_state(const tn_tensor *t, uint32_t rank)
 {
     return rank - 4 < 2 ? tni_stride_state(rank, t->dims, t->dims + rank) : TNI_CONTIGUOUS | TNI_DENSE;
 }
 
 /* Row-major, with elements, and known not to overflow. */
-static inline void fill_plain(tn_tensor *t, uint32_t rank, const int64_t *sizes)
+static inline void fill_embedded(tn_tensor *t, uint32_t rank, const int64_t *sizes)
 {
     int64_t stride = 1;
     for (uint32_t i = rank; i-- > 0; stride *= sizes[i]) {
@@ -158,7 +158,7 @@ static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes
         t->numel = numel;
     }
     *extent = t->numel;
-    t->state |= plain_state(t, rank);
+    t->state |= contiguous_state(t, rank);
     return TN_OK;
 }
 
@@ -299,14 +299,14 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
         return tni_tensor_create(model->ctx, model->desc.device, dtype, rank, model->desc.sizes, NULL, out);
     int32_t status = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(status)) return status;
-    fill_plain(t, rank, model->dims); /* not its strides: those of dimensions of size 1 are arbitrary */
+    fill_embedded(t, rank, model->dims); /* not its strides: those of dimensions of size 1 are arbitrary */
     t->state = TNI_EMBEDDED | mode_state() | (model->state & SHAPE_STATE);
     *out = t;
     return TN_OK;
 }
 
 /* The bytes of a row-major tensor; 0 if it has none, or if computing them may overflow. */
-static inline uint64_t plain_bytes(tn_dtype dtype, uint32_t rank, const int64_t *sizes)
+static inline uint64_t row_major_bytes(tn_dtype dtype, uint32_t rank, const int64_t *sizes)
 {
     uint64_t numel = 1, bits = 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -322,8 +322,8 @@ static inline int32_t create_embedded(tni_device *device, uint64_t bytes, tn_dty
     tn_tensor *t;
     int32_t status = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(status)) return status;
-    fill_plain(t, rank, sizes);
-    t->state = TNI_EMBEDDED | mode_state() | plain_state(t, rank);
+    fill_embedded(t, rank, sizes);
+    t->state = TNI_EMBEDDED | mode_state() | contiguous_state(t, rank);
     *out = t;
     return TN_OK;
 }
@@ -343,8 +343,8 @@ int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uin
         device = d->id;
     }
     if (TNI_LIKELY(!strides)) {
-        uint64_t plain = plain_bytes(dtype, rank, sizes);
-        if (TNI_LIKELY(can_embed(d, plain, rank))) return create_embedded(d, plain, dtype, rank, sizes, out);
+        uint64_t need = row_major_bytes(dtype, rank, sizes);
+        if (TNI_LIKELY(can_embed(d, need, rank))) return create_embedded(d, need, dtype, rank, sizes, out);
     }
     status = new_header(ctx, device, dtype, rank, &t);
     if (TNI_UNLIKELY(status)) return status;

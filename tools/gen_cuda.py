@@ -117,7 +117,7 @@ def resources(log, targets=""):
             yield name, architecture, int(match[1]), spilled
     turns = {}
     for part in text.split("Function Name: ")[1:]:  # of hipcc, for each target in turn, in the order of their names
-        # gfx90a moves vector registers to its accumulators first, which costs no memory and is no spill here.
+        # gfx90a moves vector registers to its accumulators first, which costs no memory and does not count as a spill here.
         vectors, scratch = (int(re.search(p, part)[1]) for p in (r" VGPRs: (\d+)", r"ScratchSize [^:]*: (\d+)"))
         name = part.split()[0]
         turns[name] = turns.get(name, -1) + 1

@@ -298,7 +298,7 @@ class Printer:
 
     def expression(self, node):
         method = getattr(self, "e_" + type(node).__name__, None)
-        return method(node) if method else fail(node, f"{type(node).__name__} is no expression here")
+        return method(node) if method else fail(node, f"{type(node).__name__} is not an expression that can stand here")
 
     def e_Constant(self, node):
         text = node.value
@@ -461,7 +461,7 @@ class Printer:
                 text, t = self.expression(e)
                 if parameter is None: # the kernel's own argument
                     if not text.startswith("args."):
-                        fail(node, f"{name} gets a struct that is no argument of the kernel")
+                        fail(node, f"{name} gets a struct that is not an argument of the kernel")
                 elif isinstance(parameter, Array):
                     if not isinstance(t, Array):
                         fail(node, f"{name} gets a part of an array")

@@ -46,8 +46,8 @@ const int64_t tni_no_sizes[TN_MAX_RANK] = {0};
 void *tni_scope_items(tn_scope *s, int64_t count, uint64_t bytes)
 {
     uint64_t n = count > 0 ? (uint64_t)count : 1;
-    return tn_scope_memory(s,
-                           n > INT64_MAX / bytes ? INT64_MAX : n * bytes); /* the former is never to be had */
+    if (n > INT64_MAX / bytes) return tn_scope_memory(s, INT64_MAX); /* an allocation of this size fails */
+    return tn_scope_memory(s, n * bytes);
 }
 
 int64_t *tni_scope_ints(tn_scope *s, int64_t count)

@@ -294,7 +294,7 @@ void composite_take(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_put(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *index = arg_tensor(args, 1), *source = arg_tensor(args, 2);
-    int32_t dense = tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT);
+    int32_t is_contiguous = tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT);
     if (dtype_of(index) != TN_INT64)
         return (void)tni_scope_failf(s, TN_E_DTYPE, "put_(): Expected a long tensor for index, but got %s",
                                      tn_dtype_name(dtype_of(index)));
@@ -313,12 +313,12 @@ void composite_put(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, self);
     if (tn_tensor_numel(index) == 0) return;
     tn_tensor *flat =
-        dense ? tn_view(s, self, TN_INTS(-1))
-              : tni_reshape(s, tn_clone(s, self, .memory_format = TN_CONTIGUOUS_FORMAT), TN_INTS(-1));
+        is_contiguous ? tn_view(s, self, TN_INTS(-1))
+                      : tni_reshape(s, tn_clone(s, self, .memory_format = TN_CONTIGUOUS_FORMAT), TN_INTS(-1));
     index = tni_reshape(s, index, TN_INTS(-1));
     tn__index_put_impl_(s, flat, TN_TENSORS(index), tni_reshape(s, source, TN_INTS(-1)),
                         .accumulate = arg_bool(args, 3));
-    if (!dense) tn_copy_(s, self, tni_reshape(s, flat, sizes_of(self)));
+    if (!is_contiguous) tn_copy_(s, self, tni_reshape(s, flat, sizes_of(self)));
 }
 
 /* ---- nonzero ---- */

@@ -146,16 +146,16 @@ void composite_index_put_impl(tn_scope *s, const tn_value *args, tn_value *outs)
     }
     const int64_t count = numel_of(at.size);
     if (count == 0) return;
-    int32_t dense = tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT) && in == dtype;
+    int32_t is_view = tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT) && in == dtype;
     tn_tensor *places = tni_reshape(s, tn_expand(s, at.flat, at.size), TN_INTS(count, 1));
     places = tn_expand(s, places, TN_INTS(count, width));
-    flat = dense ? tn_view(s, self, TN_INTS(-1, width))
-                 : tni_reshape(s, tn_clone(s, tni_cast(s, self, in), .memory_format = TN_CONTIGUOUS_FORMAT),
-                               TN_INTS(-1, width));
+    flat = is_view ? tn_view(s, self, TN_INTS(-1, width))
+                   : tni_reshape(s, tn_clone(s, tni_cast(s, self, in), .memory_format = TN_CONTIGUOUS_FORMAT),
+                                 TN_INTS(-1, width));
     values = tni_reshape(s, values ? tni_cast(s, values, in) : NULL, TN_INTS(count, width));
     if (arg_bool(args, 3))
         tn_scatter_add_(s, flat, 0, places, values);
     else
         tn_scatter_(s, flat, 0, places, values);
-    if (!dense) tn_copy_(s, self, tni_reshape(s, flat, sizes_of(self)));
+    if (!is_view) tn_copy_(s, self, tni_reshape(s, flat, sizes_of(self)));
 }

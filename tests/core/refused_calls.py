@@ -20,9 +20,9 @@ from declared import functions
 OF_SCOPES = {"tn_scope_close", "tn_scope_place", "tn_scope_call_place", "tn_scope_add_to_error", "tn_scope_clear", "tn_scope_fail",
              "tn_scope_adopt", "tn_scope_return", "tn_drop", "tn_scope_open_child", "tn_scope_context", "tn_scope_failed",
              "tn_scope_error", "tn_step_close"}
-# What they return on failure is documented otherwise: NaN, "" and a value that is no status.
+# What they return on failure is documented otherwise: NaN, "" and a value that is not a status.
 OTHER_RESULTS = {"tn_item_double": "void", "tn_format": "void", "tn_text": "void", "tn_item_bool": "int64_t"}
-# In the child of a fork: what is no status, or touches only the memory of an object or a file of the program.
+# In the child of a fork: calls that do not return a status, or touch only the memory of an object or a file of the program.
 NO_STATUS = set("""
     tn_requires_grad tn_is_leaf tn_set_requires_grad tn_get_deterministic tn_device_count tn_device_current tn_device_is_same tn_device_format
     tn_stream_is_capturing tn_tensor_is_contiguous tn_is_pinned tn_module_failed tn_module_set_requires_grad tn_node_register_hook

@@ -81,7 +81,7 @@ Test(interop, the_default_stream_has_two_numbers)
     for (uint64_t number = 0; number < 2; number++) expect_default_stream(number);
 }
 
-/* What Tenon has handled is no error of another library on the same thread. */
+/* Another library on the same thread does not see an error that Tenon has handled. */
 Test(interop, the_errors_of_the_plugin_are_its_own)
 {
     setenv("HIP_TEST_ROOM", "1048576", 1);

@@ -9,7 +9,7 @@ PROGRAM is kernels.c, DRIVER the library of faulty_icd.c. FILE.cl with its numbe
 NOT_THERE is a failure, and so is one of NOT_THERE that ran, or a finding. A buffer a byte too short must be one.
 
 Each test runs twice: accesses are checked in both, races are looked for in the first and values that were not initialised in the
-second. That search crashes in some kernels (oclgrind 21.10), which the report says and which is no failure if the first run passes.
+second. That search crashes in some kernels (oclgrind 21.10), which the report says; the test passes if the first run does.
 
 Without TENON_TEST_DEVICES only the check with the short buffer runs, and one test. oclgrind 21.10 takes memory that
 clEnqueueFillBuffer wrote for uninitialised, and a new buffer at the place of an old one for as initialised as that one: see

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Composites: convolutions of one group by the names that ATen's plain implementations have. */
+/* Composites: ATen's slow_conv operators, which are convolutions of one group, and gradients of conv_tbc. */
 #include <string.h>
 #include "ops/composite/composite.h"
 
