@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 LONGEST = 200  # characters of a sentence, without its markup
-MOST_WORDS = 60
+MOST_WORDS = 40
 GENERATED = {"operators.md"}
 # Folders of the tree: what begins with one of them and a slash is a path. Built and installed files are not in the tree.
 ROOMS = "abi|autograd|bench|core|data|dispatcher|docs|examples|files|kit|nn|ops|optim|plugins|tests|tools"
