@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-LONGEST = 200  # characters of a sentence, without its markup
+LONGEST = 200  # characters of a sentence; a link counts as its text
 MOST_WORDS = 40
 GENERATED = {"operators.md"}
 # Folders of the tree: what begins with one of them and a slash is a path. Built and installed files are not in the tree.
@@ -43,18 +43,49 @@ def paragraphs(text):
             current.append(line.strip())
 
 
+def comments(text):
+    """The prose of a header's comments: paragraphs and items of lists, with the line where each begins."""
+    for comment in re.finditer(r"/\*.*?\*/", text, re.S):
+        first = text.count("\n", 0, comment.start())
+        body = re.sub(r"^/\*+ ?|\s*\*/$", "", comment[0])
+        body = re.sub(r"^[ \t]*\*? ?", "", body, flags=re.M)
+        body = re.sub(r"^ {0,3}(?=\S+(?: \S+){0,2} {2,}\S)", "- ", body, flags=re.M)  # a word and, in a column, its meaning
+        for line, paragraph in paragraphs(body):
+            yield first + line, paragraph
+
+
+def changes(text):
+    """The entries of abi/CHANGES: each line is a list; a semicolon or the name of a header begins an item."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for item in re.split(r"; |\. (?=[a-z_]+\.h)", line):
+            yield number, item
+
+
 def sentences(paragraph):
-    plain = re.sub(r"\]\([^)]*\)", "]", paragraph)  # a link is its text
-    plain = re.sub(r"`[^`]*`", "`code`", plain)
-    return re.split(r"(?<=[.!?])[)*_]*\s+(?=[\[`*(]*[A-Z0-9`*\[])", plain)
+    """Its sentences, with links as their texts."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+    hidden = re.sub(r"`[^`]*`", lambda m: "`" + "x" * (len(m[0]) - 2) + "`", text)  # ends no sentence
+    gaps = list(re.finditer(r"(?<=[.!?])[)*_]*\s+(?=[\[`*(]*[A-Z0-9`*\[])", hidden))
+    begins, ends = [0, *(gap.end() for gap in gaps)], [*(gap.start() for gap in gaps), None]
+    return [text[begin:end] for begin, end in zip(begins, ends)]
+
+
+def prose(source):
+    """All that is read as prose: the file, and its pieces with their lines."""
+    readmes = [p for room in ROOMS.split("|") for p in sorted((source / room).rglob("README.md"))]
+    for document in [*documents(source), *readmes]:
+        yield document, paragraphs(document.read_text())
+    yield source / "abi/CHANGES", changes((source / "abi/CHANGES").read_text())
+    for header in sorted(p for p in source.glob("*/include/tenon/*") if p.suffix in (".h", ".hpp")):
+        yield header, comments(header.read_text())
 
 
 def long_sentences(source):
-    for document in documents(source):
-        for line, paragraph in paragraphs(document.read_text()):
+    for document, pieces in prose(source):
+        for line, paragraph in pieces:
             for sentence in sentences(paragraph):
                 if len(sentence) > LONGEST:
-                    yield f"{document.name}:{line}: {len(sentence)} characters: {sentence[:90]}..."
+                    yield f"{document.relative_to(source)}:{line}: {len(sentence)} characters: {sentence[:90]}..."
 
 
 def glossary(source):

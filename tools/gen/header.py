@@ -471,7 +471,9 @@ CPP = LICENCE + """/*
  * ops/table; do not edit. docs/operators-naming.md says how a schema becomes a name and how arguments are passed.
  *
  * Required arguments are positional, optional ones are members of a struct, which has the defaults:
+ *
  *     tn_conv2d_args o; o.bias = b; o.padding = TN_INTS(1, 1); tn_conv2d(s, x, w, o);
+ *
  * A scalar is any number. The last parameter of each call is the place of the call, which the error of a failed one has.
  */
 #ifndef TENON_OPS_HPP

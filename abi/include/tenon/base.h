@@ -27,8 +27,8 @@
 #define TN_CAST(type, value) ((type)(value))
 #endif
 
-/* For functions that hand the address of a list back in a struct: gcc 12 does not see that (-fipa-modref; at -O1, -O2 and
- * -Os), and drops the stores to the list unless such a function is inlined at once. The calls of ops.h do not need it: they pass
+/* For functions that hand the address of a list back in a struct. They are inlined at once: gcc 12 does not see the address
+ * otherwise (-fipa-modref; at -O1, -O2 and -Os), and drops the stores to the list. The calls of ops.h do not need it: they pass
  * the address on to a function of the library, which gcc sees. */
 #ifdef __GNUC__
 #define TN_ALWAYS_INLINE __attribute__((always_inline))

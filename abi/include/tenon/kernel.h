@@ -9,7 +9,7 @@
  *
  * An array has its innermost dimension first, as nests have, so its elements are counted in the row-major
  * order of the tensor. Where the first `kept` dimensions of a nest have n elements together, element i + k *
- * n is the k-th one of the i-th line that is reduced or scanned. tn_strided_swap moves a dimension of a
+ * n is the k-th one of the i-th line that is reduced or scanned. The function tn_strided_swap moves a dimension of a
  * tensor to the end, so that lines along it are counted in the same way.
  *
  * Finding an element by its number costs a division for each dimension. A thread of a device does that once;

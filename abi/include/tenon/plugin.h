@@ -879,7 +879,9 @@ static inline int32_t tn_negotiate_slots(const tn_host_offer *offer, tn_plugin_t
 }
 
 /* Begins and ends the value of an interface's table, whose size it sets; the slots follow, by name:
- *   static const tn_copy_interface copies = TN_INTERFACE(tn_copy_interface, .host_to_device = to, .device_to_host = from);
+ *
+ *     static const tn_copy_interface copies = TN_INTERFACE(tn_copy_interface, .host_to_device = to, .device_to_host = from);
+ *
  * A slot that is not named is NULL, which is: absent. */
 #define TN_INTERFACE(type, ...)           \
     {                                     \

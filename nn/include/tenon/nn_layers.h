@@ -772,8 +772,8 @@ TN_API tn_module *tn_channel_shuffle_create_with(tn_module *parent, const tn_cha
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_channel_shuffle_create_with(parent, \
     &(tn_channel_shuffle_options){.options_size = sizeof(tn_channel_shuffle_options), .name = (name_), .groups = \
     __VA_ARGS__})))
-/* nn.Upsample: size or scale_factor. mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic",
- * "trilinear". recompute_scale_factor: the factor becomes that of the sizes, whole numbers, in and out. */
+/* nn.Upsample: size or scale_factor. With recompute_scale_factor the factor becomes that of the sizes, whole
+ * numbers, in and out. Values of mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear". */
 typedef struct tn_upsample_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints size;
     double scale_factor; const char *mode; int32_t align_corners; int32_t recompute_scale_factor; }
     tn_upsample_options;

@@ -587,8 +587,8 @@ inline layer channel_shuffle(const layer &parent, const std::string &name, int64
     tn_place::here())
 { tn_channel_shuffle_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.groups = groups; return
     layer(parent, at, [&] { return tn_channel_shuffle_create_with(parent, &c); }); }
-/* nn.Upsample: size or scale_factor. mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic",
- * "trilinear". recompute_scale_factor: the factor becomes that of the sizes, whole numbers, in and out. */
+/* nn.Upsample: size or scale_factor. With recompute_scale_factor the factor becomes that of the sizes, whole
+ * numbers, in and out. Values of mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear". */
 struct upsample_options { tn_list<tn_ints, int64_t> size{}; double scale_factor{}; const char *mode{"nearest"};
     int32_t align_corners{}; int32_t recompute_scale_factor{}; };
 inline layer upsample(const layer &parent, const std::string &name, const upsample_options &o = {}, tn_place at =
