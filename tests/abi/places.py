@@ -35,7 +35,7 @@ def main():
             if result.split() != ["void"] and not name.startswith("tn_lr_"):
                 declared[name] = header
     missing = [f"{declared[n]}: {n} has no place" for n in sorted(set(declared) - placed - WITHOUT)]
-    missing += [f"{n} of the list in places.py is no function without a place"
+    missing += [f"{n} of the list in places.py is not a function without a place"
                 for n in sorted(WITHOUT - (set(declared) - placed))]
     print("\n".join(missing) or f"{len(declared)} functions, {len(placed)} of them with a place")
     return bool(missing) or not placed

@@ -39,7 +39,7 @@ def main():
     for slot in plugin + host:
         if listed.count(slot) != 1:
             wrong.append(f"{slot} is listed {listed.count(slot)} times")
-    wrong += [f"{slot} is no slot of plugin.h" for slot in listed if slot not in plugin + host]
+    wrong += [f"{slot} is not a slot of plugin.h" for slot in listed if slot not in plugin + host]
     if not plugin or not host:
         wrong.append("no slots found in plugin.h")
     print("\n".join(wrong) or f"{len(plugin) + len(host)} slots")

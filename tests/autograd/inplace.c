@@ -152,7 +152,7 @@ Test(inplace, detached_alias_shares_the_version)
     end();
 }
 
-/* A copy that is laid out by a view inside of the operator is no view outside of it. */
+/* A copy that the operator lays out by a view inside is not a view outside. */
 Test(inplace, results_that_were_views_on_the_way)
 {
     tn_tensor *x = VECTOR(s, 1, 1, 2), *wide = tn_repeat(s, x, TN_INTS(2, 2));

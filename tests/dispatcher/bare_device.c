@@ -282,7 +282,8 @@ Test(bare_device, where_fallbacks_are_forbidden)
     cr_expect_null(tn_contiguous(s, tn_t(s, x)));
     expect_failure(TN_E_UNSUPPORTED, "prim::copy: would run on the CPU (no kernel), which TENON_FALLBACK or "
                                      "tn_set_fallback_policy forbids");
-    cr_expect_not_null(tn_copy_(s, other, tn_t(s, rows(3, 2, TN_CPU))), "a copy from the CPU is no fallback");
+    cr_expect_not_null(tn_copy_(s, other, tn_t(s, rows(3, 2, TN_CPU))),
+                       "a copy from the CPU does not count as a fallback");
     cr_expect_null(tn_copy_(s, other, tn_t(s, tn_reshape(s, x, TN_INTS(3, 2)))));
     expect_failure(TN_E_UNSUPPORTED, "prim::copy: would run on the CPU");
     EXPECT(x, 0, 1, 2, 3, 4, 5);

@@ -363,7 +363,7 @@ Test(replaced, a_killed_program_leaves_nothing)
     write_and_die();
     cr_expect_eq(count(), nameless >= 0 ? 2 : 3);
     put_old(path_of("file"), 0600);
-    cr_expect_eq(by_program(path), 0, "what was left is no obstacle");
+    cr_expect_eq(by_program(path), 0, "what was left does not stop a save");
 }
 
 /* As on a full disk. */

@@ -245,7 +245,7 @@ static char device_memory[64];
 
 static void *address_of(void *allocation, uint64_t offset)
 {
-    return allocation == &device_memory[1] ? device_memory + offset : NULL; /* the handle is no address */
+    return allocation == &device_memory[1] ? device_memory + offset : NULL; /* the handle is not an address */
 }
 
 /* What the test below put into its call; device addresses are resolved. */
