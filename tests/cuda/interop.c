@@ -88,6 +88,58 @@ Test(interop, dlpack_has_addresses_and_takes_one_inside_an_allocation)
     expect_pair(tn_narrow(s, all, 0, 2, 2), 30, 40);
 }
 
+/* How many allocations, streams, events and modules there are. */
+static int live(void)
+{
+    int (*counter)(void);
+    *(void **)(void *)&counter = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuda_test_live");
+    return counter();
+}
+
+static void use_events(void)
+{
+    tn_event *event;
+    for (uint32_t i = 0; i < 8; i++) {
+        cr_assert_eq(tn_event_create(ctx, device, i % 2 ? TN_EVENT_TIMING : 0, &event), TN_OK);
+        cr_assert_eq(tn_event_record(event, tn_stream_current(ctx, device)), TN_OK);
+        cr_assert_eq(tn_event_synchronize(event), TN_OK);
+        tn_event_release(event);
+    }
+}
+
+Test(interop, events_are_used_again_and_streams_go)
+{
+    tn_stream *stream;
+    use_events();
+    const int before = live();
+    use_events();
+    cr_assert_eq(live(), before);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &stream), TN_OK);
+    cr_assert_gt(live(), before);
+    tn_stream_release(stream);
+    cr_assert_eq(live(), before);
+    close_device();
+    cr_assert_eq(live(), 0, "%d objects are left", live());
+}
+
+/* Memory of another library, which is here the plugin's own, at the same address, taken twice. */
+Test(interop, what_others_lent_is_not_freed)
+{
+    tn_tensor *taken[2], *all = pair(device, 1, 2);
+    const int before = live();
+    for (int i = 0; i < 2; i++) {
+        capsule *c = NULL;
+        cr_assert_eq(tn_to_dlpack(all, &c), TN_OK, "%s", tn_last_error()->message);
+        taken[i] = tn_from_dlpack(s, c);
+        cr_assert_not_null(taken[i], "%s", tn_scope_error(s)->message);
+    }
+    for (int i = 0; i < 2; i++) {
+        tn_drop(s, taken[i]);
+        cr_assert_eq(live(), before);
+    }
+    expect_pair(all, 1, 2);
+}
+
 /* Such an address is a fault in a kernel, and ends the context. */
 Test(interop, dlpack_refuses_addresses_that_are_not_aligned_to_elements)
 {
