@@ -21,6 +21,8 @@
  *   FAULTY_FLUSHES=FILE                   gets a byte for each call of clFlush
  *   FAULTY_DRIVER=FILE                    the library of another driver in place of PoCL
  *   FAULTY_KERNELS=FILE                   gets a line for each kernel that is queued: options of its program, a tab, its name
+ *
+ * faulty_live() gives how many references its users have to buffers, queues and events.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -40,11 +42,25 @@ struct _cl_platform_id {
 };
 
 static cl_icd_dispatch real;
+static int references;  /* atomic */
 static cl_context lost; /* atomic */
 static struct {
     char function[64];
     int n, status, always, loses, calls;
 } fail;
+
+__attribute__((visibility("default"))) int faulty_live(void);
+int faulty_live(void)
+{
+    return __atomic_load_n(&references, __ATOMIC_ACQUIRE);
+}
+
+/* The user has so many references more if the call has succeeded. */
+static cl_int counted(cl_int status, int more)
+{
+    if (status == CL_SUCCESS) __atomic_add_fetch(&references, more, __ATOMIC_ACQ_REL);
+    return status;
+}
 
 static long setting(const char *name)
 {
@@ -301,7 +317,7 @@ FAULTY(clEnqueueMigrateMemObjects)
     FAIL_IN_QUEUE(clEnqueueMigrateMemObjects)
     for (cl_uint i = 0; i < count; i++)
         if (lacks_memory(memory[i])) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    return real.clEnqueueMigrateMemObjects(queue, count, memory, flags, n, list, out);
+    return counted(real.clEnqueueMigrateMemObjects(queue, count, memory, flags, n, list, out), out != NULL);
 }
 
 FAULTY(clEnqueueReadBuffer)(QUEUE, cl_mem from, cl_bool blocks, size_t offset, size_t bytes, void *to, EVENTS)
@@ -350,7 +366,7 @@ FAULTY(clEnqueueMarkerWithWaitList)(QUEUE, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueMarkerWithWaitList)
     follow(queue, n, list);
-    return real.clEnqueueMarkerWithWaitList(queue, n, list, out);
+    return counted(real.clEnqueueMarkerWithWaitList(queue, n, list, out), out != NULL);
 }
 FAULTY(clEnqueueBarrierWithWaitList)(QUEUE, EVENTS)
 {
@@ -377,7 +393,29 @@ FAULTY(clGetEventInfo)(cl_event event, cl_event_info what, size_t bytes, void *v
 FAULTY(clReleaseCommandQueue)(QUEUE)
 {
     ask(queue);
-    return real.clReleaseCommandQueue(queue);
+    return counted(real.clReleaseCommandQueue(queue), -1);
+}
+FAULTY(clRetainCommandQueue)(QUEUE)
+{
+    return counted(real.clRetainCommandQueue(queue), 1);
+}
+static cl_command_queue CL_API_CALL faulty_clCreateCommandQueue(cl_context context, cl_device_id id,
+                                                                cl_command_queue_properties properties,
+                                                                cl_int *out_status)
+{
+    cl_command_queue queue = real.clCreateCommandQueue(context, id, properties, out_status);
+    counted(queue ? CL_SUCCESS : CL_INVALID_VALUE, 1);
+    return queue;
+}
+static cl_event CL_API_CALL faulty_clCreateUserEvent(cl_context context, cl_int *out_status)
+{
+    cl_event event = real.clCreateUserEvent(context, out_status);
+    counted(event ? CL_SUCCESS : CL_INVALID_VALUE, 1);
+    return event;
+}
+FAULTY(clReleaseEvent)(cl_event event)
+{
+    return counted(real.clReleaseEvent(event), -1);
 }
 FAULTY(clSetUserEventStatus)(cl_event event, cl_int status)
 {
@@ -430,12 +468,18 @@ static cl_mem CL_API_CALL faulty_clCreateBuffer(cl_context context, cl_mem_flags
     *out_status = fault_of("clCreateBuffer", context);
     if (*out_status == CL_SUCCESS && largest && bytes > (size_t)largest)
         *out_status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    return *out_status == CL_SUCCESS ? real.clCreateBuffer(context, flags, shorter(bytes), host, out_status)
-                                     : NULL;
+    if (*out_status != CL_SUCCESS) return NULL;
+    cl_mem memory = real.clCreateBuffer(context, flags, shorter(bytes), host, out_status);
+    counted(memory ? CL_SUCCESS : CL_INVALID_VALUE, 1);
+    return memory;
+}
+FAULTY(clRetainMemObject)(cl_mem memory)
+{
+    return counted(real.clRetainMemObject(memory), 1);
 }
 FAULTY(clReleaseMemObject)(cl_mem memory)
 {
-    return setting("FAULTY_CHECKED") ? CL_SUCCESS : real.clReleaseMemObject(memory);
+    return counted(setting("FAULTY_CHECKED") ? CL_SUCCESS : real.clReleaseMemObject(memory), -1);
 }
 static cl_program CL_API_CALL faulty_clCreateProgramWithSource(cl_context context, cl_uint count,
                                                                const char **texts, const size_t *lengths,
@@ -503,10 +547,15 @@ static void change_table(void)
     CHANGE(clEnqueueBarrierWithWaitList)
     CHANGE(clWaitForEvents)
     CHANGE(clGetEventInfo)
+    CHANGE(clCreateCommandQueue)
+    CHANGE(clRetainCommandQueue)
     CHANGE(clReleaseCommandQueue)
+    CHANGE(clCreateUserEvent)
+    CHANGE(clReleaseEvent)
     CHANGE(clSetUserEventStatus)
     CHANGE(clGetDeviceInfo)
     CHANGE(clCreateBuffer)
+    CHANGE(clRetainMemObject)
     CHANGE(clReleaseMemObject)
     CHANGE(clCreateProgramWithSource)
     CHANGE(clGetProgramInfo)
