@@ -5,8 +5,8 @@
  * and little of Tenon. docs/gpu-driver.md is the way to write one. This is the only header of the family that a driver
  * needs.
  *
- * Slots with a status record details by gpu_error. A slot sets its outputs on success only. Statuses that the family or
- * the host looks at:
+ * Slots with a status record details by gpu_error, which any thread may call. A slot sets its outputs on success only.
+ * Statuses that the family or the host looks at:
  *
  *   TN_E_OUT_OF_MEMORY   caches are emptied, and the slot or the kernel is called once more
  *   TN_E_DEVICE_LOST     the device can do nothing any more; `status` says so from then on
@@ -16,6 +16,13 @@
  * Before most slots the family asks `status`, and calls nothing of a lost device but what releases something (`free`,
  * `host_free`, `..._destroy`, `event_release`, `close`), what asks its allocations (`host_alloc`, `memory_info`, `retain`,
  * `native`) and native_wait.
+ *
+ * Queued work that has failed: queue_query and queue_finish return its error, once. If nobody knows what memory holds after it, the
+ * device is lost: then these and the slots of events return TN_E_DEVICE_LOST.
+ *
+ * A device may be lost while another thread waits in queue_finish, event_wait or event_elapsed. The slot then returns
+ * TN_E_DEVICE_LOST within seconds: where the runtime would go on waiting, it asks again and again, or waits with a limit. What
+ * a callback holds back never runs after a loss, since the memory of the host that it reads and writes is freed by then.
  */
 #ifndef TENON_GPU_DRIVER_H
 #define TENON_GPU_DRIVER_H
@@ -39,10 +46,11 @@ typedef struct gpu_properties {
      * 128. */
     uint32_t is_processor;
     uint32_t has_double;
-    /* device code is compiled with the plugin (modules.h): no kernels for one operator and its dtypes */
+    /* Device code is compiled with the plugin (modules.h). The family then asks for no program that is made for one operator and
+     * its dtypes. */
     uint32_t is_precompiled;
-    uint32_t
-        has_dense; /* of these, programs for dense operands of one dtype (GPU_DENSE of device/pointwise.cl) */
+    /* A device with is_precompiled has the programs for contiguous operands of one dtype, too (GPU_DENSE of device/pointwise.cl). */
+    uint32_t has_dense;
     uint32_t lacks_attention;            /* it has no programs of device/attention_groups.cl */
     uint32_t has_addresses;              /* the handle of an allocation is its address for the device */
     uint32_t has_unified;                /* `unified_alloc` can be asked for memory */
@@ -223,9 +231,11 @@ typedef struct gpu_found {
 typedef struct gpu_driver {
     const char *type; /* the device type: "opencl" */
     const char *version;
-    int32_t dlpack_type;                   /* the type of its devices in DLPack */
-    const tn_settings_interface *settings; /* of its own, behind those of the family; NULL: it has none */
-    size_t state_bytes;                    /* of what it knows of the process; begins with a gpu_found */
+    int32_t dlpack_type; /* the type of its devices in DLPack */
+    /* Its own, behind those of the family. The slots get the plugin as `self`, and a device that gpu_driver_device translates. A bool
+     * `lose` makes the device lost, for the kit's cases `0/lost`. NULL: it has none. */
+    const tn_settings_interface *settings;
+    size_t state_bytes; /* of what it knows of the process; begins with a gpu_found */
     /* Loads the runtime, finds devices and counts them; where there is none, writes the reason. `state` is zeroed. One thread
      * of the process at a time calls this or `describe`. */
     void (*find)(void *state);
@@ -249,25 +259,29 @@ typedef struct gpu_driver {
     void (*free)(void *device, void *memory);
     /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
      * not of this device. It may also be memory that `alloc` gave, which then has one more owner: `free` is called once for
-     * each. Of addresses it may lie inside of an allocation; *out_bytes is how many follow. It holds how many are needed: who
-     * has to look at one piece after another stops there. */
+     * each. An address may lie inside of an allocation; *out_bytes is how many follow, and `free`, copies and launches get that
+     * same address. *out_bytes holds how many are needed: a driver that has to look at one piece after another stops there. */
     int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
     /* The memory whose handle `native` gives, or NULL, which retain refuses. NULL: it is the handle itself. */
     void *(*memory_of)(void *device, void *native);
     /* Pinned memory of the host: `write` and `read` get its address, and queue copies from and to it without waiting.
-     * *out_memory is the runtime's handle of it, or NULL where it has none. NULL, both slots: there is no such memory, and
-     * programs wait for each copy. */
+     * *out_memory is the runtime's handle of it, or the address where it has none. NULL, both slots: there is no such memory,
+     * and programs wait for each copy. */
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
     void (*host_free)(void *device, void *memory, void *host);
 
-    /* `priority` is of the properties' range, and 0 where there are none. */
+    /* Work of a queue runs in the order in which it was queued, whatever slots queued it. It may wait to be submitted until
+     * queue_query, queue_finish, event_record, queue_callback or `native` of the queue. `priority` is of the properties' range, and 0
+     * where there are none. */
     int32_t (*queue_create)(void *device, int32_t priority, void **out_queue);
     /* A queue of the program, by the handle that `native` gives. NULL: the plugin refuses them. */
     int32_t (*queue_wrap)(void *device, uint64_t native, void **out_queue);
-    /* Work of a queue runs in the order in which it was queued, whatever slots queued it. */
+    /* Its work has finished, or the device is lost. Callbacks are called even then: the slot waits for those of the queue first, for
+     * which a gpu_callbacks in each queue is enough. */
     void (*queue_destroy)(void *device, void *queue);
     /* Whether all work has finished, without waiting. A runtime that cannot be asked records an event behind the work that
-     * was queued since the last query, and asks that. */
+     * was queued since the last query, and asks that. Others may queue work on a queue that was wrapped, or of which `native` gave
+     * the handle: there each query that finds no event pending records a new one. */
     int32_t (*queue_query)(void *device, void *queue, int32_t *out_done);
     /* Waits; returns an error that running work has met, once. */
     int32_t (*queue_finish)(void *device, void *queue);
@@ -330,7 +344,8 @@ typedef struct gpu_driver {
     /* Memory that grows, as memory.reserve and memory.resize (tenon/plugin.h); `free` gives it back. NULL, both: none does. */
     int32_t (*reserve)(void *device, uint64_t bytes, void **out_memory);
     int32_t (*resize)(void *device, void *memory, uint64_t bytes);
-    /* 1: queues of `device` wait for events of `other`, as queue_wait. NULL: never; the host waits. */
+    /* 1: queues of `device` wait for events of `other`, as queue_wait. NULL: never. Where they do not, the host waits, which is
+     * against the contract (stream.wait_event of tenon/plugin.h): a driver with several devices needs the slot. */
     int32_t (*waits_for)(void *device, void *other);
     /* Copies between two devices on a queue of the destination. */
     int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
@@ -344,9 +359,10 @@ typedef struct gpu_driver {
     const gpu_library_driver *libraries;
     /* NULL: nothing is shared with other processes. */
     const gpu_share_driver *shares;
-    /* Its `self` is the plugin; devices and streams are those of gpu.h. NULL: the host refuses collectives. */
+    /* Its `self` is the plugin; devices (gpu_driver_device) and streams are those of gpu.h. NULL: the host refuses collectives. */
     const tn_collectives_interface *collectives;
-    /* What the vendor's profiler records. Its `self` is the plugin, devices are those of gpu.h. NULL: profiles have no kernels. */
+    /* What the vendor's profiler records. Its `self` is the plugin; gpu_driver_device translates its devices. NULL: profiles have no
+     * kernels. */
     const tn_x_activity_interface *activities;
 } gpu_driver;
 
@@ -367,11 +383,18 @@ extern const gpu_driver gpu_the_driver;
 /* The entry of the plugin, which GPU_DEFINE_DRIVER names. */
 int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
 
-/* Records an error of the plugin: "opencl: " and the text. A vendor's number and its name may be given. */
+/* Records an error of the plugin for this thread: "opencl: " and the text. A vendor's number and its name may be given. Returns
+ * the status, which is never TN_OK: by gpu_failed, compilers see that outputs are used after success only. */
 int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));
+static inline int32_t gpu_failed(int32_t status)
+{
+    return status ? status : TN_E_INTERNAL;
+}
+#define gpu_error(...)        gpu_failed(gpu_error(__VA_ARGS__))
+#define gpu_error_native(...) gpu_failed(gpu_error_native(__VA_ARGS__))
 
 /* Opens a library of the vendor as dlopen does. NULL: `reason` says why it cannot be loaded, or is "" where there is no such file.
  */
@@ -413,10 +436,13 @@ int32_t gpu_native_of(uint32_t kind, const void *device, const void *context, co
 /* Writes "0000:65:00.0". */
 void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t device, uint32_t function);
 
+/* The driver's device, as `open` gave it, of one that the slots of `settings`, `collectives` and `activities` get. */
+void *gpu_driver_device(const void *device);
+
 /* The driver's state, NULL before `find`. Runtimes stay loaded when it is freed: they have threads and exit handlers. */
 void *gpu_driver_state(const gpu_plugin *plugin);
 
-/* Threads that run callbacks of the program, for runtimes that have no such thread. */
+/* Threads that run callbacks of the program, for runtimes that have no such thread. One in each queue: queue_destroy finishes it. */
 typedef struct gpu_callbacks {
     pthread_mutex_t lock;
     pthread_cond_t idle;

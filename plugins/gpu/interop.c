@@ -44,6 +44,11 @@ static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
 const tn_settings_interface gpu_settings_interface =
     TN_INTERFACE(tn_settings_interface, .describe = describe, .get = get, .set = set);
 
+void *gpu_driver_device(const void *device)
+{
+    return ((const gpu_device *)device)->handle;
+}
+
 /* ---- DLPack -------------------------------------------------------------------------------------------- */
 
 static int32_t dlpack_device(void *self, void *device, int32_t *out_type, int32_t *out_id)

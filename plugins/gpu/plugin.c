@@ -21,7 +21,7 @@ static void write_text(char *out, const char *format, va_list list)
     vsnprintf(out + n, GPU_TEXT - (size_t)n, format, list);
 }
 
-int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, ...)
+int32_t(gpu_error)(const gpu_plugin *plugin, int32_t status, const char *format, ...)
 {
     char text[GPU_TEXT];
     va_list list;
@@ -31,8 +31,8 @@ int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, 
     return plugin->host->error(plugin->host->context, status, text);
 }
 
-int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
-                         const char *format, ...)
+int32_t(gpu_error_native)(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
+                          const char *format, ...)
 {
     char text[GPU_TEXT];
     va_list list;
@@ -381,18 +381,22 @@ void *gpu_event_of_share(const void *event)
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
     gpu_device *d = device;
-    void *event = NULL;
+    void *event = NULL, *made;
+    int32_t status = device_status(self, device);
+    if (status) return status;
     if (flags & TN_EVENT_INTERPROCESS) {
         if (flags & TN_EVENT_TIMING)
             return gpu_error(self, TN_E_UNSUPPORTED, "an event that processes share has no time");
-        int32_t status = driver->shares->event_create(d->handle, &event);
+        status = driver->shares->event_create(d->handle, &event);
         if (status) return status;
-        *out_event = gpu_event_shared(d, event);
-        if (!*out_event) driver->event_release(d->handle, event);
+        made = gpu_event_shared(d, event);
+        if (!made) driver->event_release(d->handle, event);
     } else {
-        *out_event = make_event(flags, NULL);
+        made = make_event(flags, NULL);
     }
-    return *out_event ? TN_OK : gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    if (!made) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *out_event = made;
+    return TN_OK;
 }
 
 static void event_destroy(void *self, void *device, void *event)
@@ -523,29 +527,35 @@ static void show_memory(gpu_device *d, uint32_t kind, tn_memory *out)
     if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
 }
 
-/* Other processes see device memory only, whatever kind is asked for. */
-static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+/* What the driver gives for the request. Other processes see device memory only, whatever kind is asked for. */
+static int32_t take_memory(gpu_device *d, const tn_memory_request *request, tn_memory *out)
 {
-    gpu_device *d = device;
     const uint64_t bytes = request->bytes;
     const int32_t is_shareable = request->flags & TN_REQUEST_SHAREABLE && driver->shares;
-    const uint32_t kind = is_shareable ? TN_MEMORY_DEVICE : request->kind;
-    if (request->kind == TN_MEMORY_HOST && driver->host_alloc) {
-        out->kind = TN_MEMORY_HOST;
-        out->bytes = bytes;
+    if (request->kind == TN_MEMORY_HOST && driver->host_alloc)
         return driver->host_alloc(d->handle, bytes, &out->allocation, &out->host);
-    }
     int32_t status = check_request(d, request);
     if (status) return status;
-    out->bytes = bytes;
-    if (is_shareable)
-        status = driver->shares->alloc(d->handle, bytes, &out->allocation, &out->bytes);
-    else if (kind == TN_MEMORY_UNIFIED)
-        status = driver->unified_alloc(d->handle, bytes, &out->allocation, &out->host);
-    else
-        status = driver->alloc(d->handle, bytes, &out->allocation);
-    if (!status) show_memory(d, kind, out);
-    return status;
+    if (is_shareable) {
+        out->kind = TN_MEMORY_DEVICE;
+        return driver->shares->alloc(d->handle, bytes, &out->allocation, &out->bytes);
+    }
+    if (request->kind == TN_MEMORY_UNIFIED)
+        return driver->unified_alloc(d->handle, bytes, &out->allocation, &out->host);
+    return driver->alloc(d->handle, bytes, &out->allocation);
+}
+
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    tn_memory taken = {.kind = request->kind, .bytes = request->bytes};
+    int32_t status = take_memory(device, request, &taken);
+    if (status) return status;
+    out->kind = taken.kind;
+    out->bytes = taken.bytes;
+    out->allocation = taken.allocation;
+    out->host = taken.host;
+    if (taken.kind != TN_MEMORY_HOST) show_memory(device, taken.kind, out);
+    return TN_OK;
 }
 
 /* Addresses count as memory: a driver whose memory grows says itself how much is free. Device memory grows, and no other: where
@@ -597,6 +607,8 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
     int32_t status =
         driver->memory_info ? driver->memory_info(d->handle, out_free, out_total) : TN_E_UNSUPPORTED;
     if (status != TN_E_UNSUPPORTED) return status;
+    status = device_status(self, device);
+    if (status) return status;
     uint64_t total = d->properties.memory_bytes, taken = __atomic_load_n(&d->allocated, __ATOMIC_RELAXED);
     *out_free = total > taken ? total - taken : 0;
     *out_total = total;

@@ -25,6 +25,7 @@ static struct {
     void (*before_launch)(void); /* the same, before the queue has the kernel */
     int32_t begin_fails, updates;
     int32_t first_words; /* so many reads see the first word alone */
+    int32_t is_lost, has_no_pages;
 } seen;
 
 static void find(void *state)
@@ -41,16 +42,27 @@ static int32_t driver_open(gpu_plugin *plugin, uint32_t index, void **out_device
     return TN_OK;
 }
 static void driver_close(void *device) {}
-static int32_t is_well(void *device)
+static int32_t device_status(void *device)
 {
-    return TN_OK;
+    return seen.is_lost ? TN_E_DEVICE_LOST : TN_OK;
 }
 static int32_t driver_alloc(void *device, uint64_t bytes, void **out_memory)
 {
+    if (seen.has_no_pages) return TN_E_OUT_OF_MEMORY;
     *out_memory = calloc(1, bytes);
     return TN_OK;
 }
 static void driver_free(void *device, void *memory)
+{
+    free(memory);
+}
+static int32_t pages_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
+{
+    if (seen.has_no_pages) return TN_E_OUT_OF_MEMORY;
+    *out_memory = *out_host = malloc(bytes);
+    return TN_OK;
+}
+static void pages_free(void *device, void *memory, void *host)
 {
     free(memory);
 }
@@ -171,15 +183,16 @@ static int32_t update(void *device, void *executable, void *graph)
 static const gpu_graph_driver graphs = {GRAPHS, .update = update, .executable_destroy = forget};
 
 GPU_DEFINE_DRIVER("queues", .state_bytes = sizeof(gpu_found), .find = find, .describe = describe,
-                  .open = driver_open, .close = driver_close, .status = is_well, NEVER(native),
-                  .alloc = driver_alloc, .free = driver_free, NEVER(retain), .queue_create = queue_create,
-                  .queue_destroy = queue_destroy, .queue_query = queue_query, .queue_finish = queue_finish,
-                  .queue_wait = queue_wait, NEVER(native_wait), NEVER(queue_callback),
-                  .event_record = event_record, .event_release = driver_free, NEVER(event_query),
-                  .event_wait = event_wait, NEVER(event_elapsed), .write = driver_write, .read = driver_read,
-                  .copy = driver_copy, NEVER(fill), .program_create = program_create,
-                  .program_destroy = forget, .kernel_create = kernel_create, .kernel_destroy = forget,
-                  .launch = driver_launch, .graphs = &graphs);
+                  .open = driver_open, .close = driver_close, .status = device_status, NEVER(native),
+                  .alloc = driver_alloc, .free = driver_free, NEVER(retain), .host_alloc = pages_alloc,
+                  .host_free = pages_free, .queue_create = queue_create, .queue_destroy = queue_destroy,
+                  .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,
+                  NEVER(native_wait), NEVER(queue_callback), .event_record = event_record,
+                  .event_release = driver_free, NEVER(event_query), .event_wait = event_wait,
+                  NEVER(event_elapsed), .write = driver_write, .read = driver_read, .copy = driver_copy,
+                  NEVER(fill), .program_create = program_create, .program_destroy = forget,
+                  .kernel_create = kernel_create, .kernel_destroy = forget, .launch = driver_launch,
+                  .graphs = &graphs);
 
 /* ---- The host -------------------------------------------------------------------------------------------- */
 
@@ -200,6 +213,7 @@ static const tn_device_interface *devices;
 static const tn_stream_interface *of_streams;
 static const tn_event_interface *of_events;
 static const tn_graph_interface *of_graphs;
+static const tn_memory_interface *memories;
 
 static void open_streams(void)
 {
@@ -215,6 +229,7 @@ static void open_streams(void)
     devices = table.get_interface(self, "tenon.device", 1);
     of_streams = table.get_interface(self, "tenon.stream", 1);
     of_events = table.get_interface(self, "tenon.event", 1);
+    memories = table.get_interface(self, "tenon.memory", 1);
     of_graphs = table.get_interface(self, "tenon.graph", 1);
     cr_assert_eq(devices->enumerate(self, &count, &reason), TN_OK);
     cr_assert_eq(devices->open(self, 0, &options, &device), TN_OK);
@@ -310,6 +325,43 @@ Test(queues, a_stream_that_captures_is_not_waited_for)
         cr_assert_eq(of_graphs->end(self, device, streams[i], &graph), TN_OK);
         expect_waits(TN_OK, -1);
         of_graphs->destroy(self, device, graph);
+    }
+}
+
+/* ---- Lost devices, and memory ---------------------------------------------------------------------------- */
+
+/* The driver has no slot that these ask, so the family asks its status. */
+Test(queues, slots_of_a_lost_device_for_which_the_driver_has_none)
+{
+    uint64_t free_bytes = 1, total = 2;
+    void *event = &seen;
+    cr_expect_eq(memories->info(self, device, &free_bytes, &total), TN_OK);
+    free_bytes = total = 7;
+    seen.is_lost = 1;
+    cr_expect_eq(memories->info(self, device, &free_bytes, &total), TN_E_DEVICE_LOST);
+    cr_expect_eq(of_events->create(self, device, 0, &event), TN_E_DEVICE_LOST);
+    cr_expect_eq(free_bytes, 7);
+    cr_expect_eq(total, 7);
+    cr_expect_eq(event, &seen);
+}
+
+Test(queues, memory_that_the_driver_has_not_leaves_the_output_alone)
+{
+    static const uint32_t kinds[] = {TN_MEMORY_DEVICE, TN_MEMORY_HOST};
+    for (int i = 0; i < 2; i++) {
+        const uint32_t kind = kinds[i];
+        const tn_memory_request request = {.size = sizeof request, .kind = kind, .bytes = 64};
+        const tn_memory untouched = {.size = sizeof untouched, .kind = 99, .bytes = 77};
+        tn_memory memory = untouched;
+        seen.has_no_pages = 1;
+        cr_expect_eq(memories->alloc(self, device, &request, &memory), TN_E_OUT_OF_MEMORY);
+        cr_expect_arr_eq(&memory, &untouched, sizeof memory, "kind %u", kind);
+        seen.has_no_pages = 0;
+        cr_assert_eq(memories->alloc(self, device, &request, &memory), TN_OK);
+        cr_expect_eq(memory.kind, kind);
+        cr_expect_eq(memory.bytes, 64);
+        cr_expect_eq(memory.host != NULL, kind == TN_MEMORY_HOST);
+        memories->free(self, device, &memory);
     }
 }
 
