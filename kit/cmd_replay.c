@@ -196,7 +196,7 @@ static int play_record(replay_player *p, const replay_record *record)
     case RECORD_BLOB:
         return 0;
     default:
-        snprintf(p->mini.error, sizeof(p->mini.error), "a record is of the unknown kind %u", record->tag);
+        snprintf(mini_host_error, sizeof(mini_host_error), "a record is of the unknown kind %u", record->tag);
         return -1;
     }
 }
@@ -226,7 +226,7 @@ static int report(const replay_player *p, const replay_file *f, const char *from
                p->differences == 1 ? "" : "s", p->difference);
     else if (!damaged && f->whole)
         printf("all as recorded%s\n", p->same ? ", bit for bit" : ", within tolerance");
-    if (damaged) printf("stopped: %s\n", p->mini.error);
+    if (damaged) printf("stopped: %s\n", mini_host_error);
     if (!f->whole) printf("the file %s\n", f->problem);
     return p->differences || damaged || !f->whole ? CMD_FAILED : CMD_OK;
 }
@@ -238,7 +238,7 @@ static int play(const replay_file *f, const request *r)
     int status = CMD_FAILED;
     catch_crashes(&p);
     if (replay_load(&p, r->plugin)) {
-        fprintf(stderr, "tenon replay: %s: %s\n", r->plugin, p.mini.error);
+        fprintf(stderr, "tenon replay: %s: %s\n", r->plugin, mini_host_error);
     } else {
         int64_t index = choose(f, r->of, p.info->name, name, sizeof(name));
         if (index < 0) {

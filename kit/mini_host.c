@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Thread_local char mini_host_error[MINI_HOST_TEXT];
+
 static int32_t host_error(void *context, int32_t status, const char *message)
 {
-    mini_host *h = context;
-    snprintf(h->error, sizeof(h->error), "%s", message ? message : "");
+    snprintf(mini_host_error, sizeof(mini_host_error), "%s", message ? message : "");
     return status;
 }
 
 static int32_t host_error_native(void *context, int32_t status, const char *message, int32_t native_code,
                                  const char *native_text)
 {
-    mini_host *h = context;
-    snprintf(h->error, sizeof(h->error), "%s (%d: %s)", message ? message : "", native_code,
+    snprintf(mini_host_error, sizeof(mini_host_error), "%s (%d: %s)", message ? message : "", native_code,
              native_text ? native_text : "");
     return status;
 }
@@ -90,6 +90,7 @@ static int32_t host_report(void *context, const tn_finding *finding)
 
 void mini_host_init(mini_host *h)
 {
+    mini_host_error[0] = 0;
     /* The names whose numbers the header fixes come first. */
     *h = (mini_host){.names = {"", "cpu", "meta", "strided"},
                      .host = {.size = sizeof(tn_host),

@@ -10,11 +10,14 @@
 #include <tenon/plugin.h>
 
 #define MINI_HOST_NAMES 256 /* interned at most; number 0 is none */
+#define MINI_HOST_TEXT  512
+
+/* The last error of this thread, with the vendor's own number and text. */
+extern _Thread_local char mini_host_error[MINI_HOST_TEXT];
 
 /* The first member of a struct that extends it: the host's context points to it. */
 typedef struct mini_host {
     tn_host host;
-    char error[512]; /* the last one, with the vendor's own number and text */
     char names[MINI_HOST_NAMES][64];
 } mini_host;
 

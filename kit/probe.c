@@ -38,8 +38,8 @@ static void say(const char *format, ...)
 
 static int fail(const char *what, int32_t status)
 {
-    if (host.error[0])
-        say("fail %s: %s", what, host.error);
+    if (mini_host_error[0])
+        say("fail %s: %s", what, mini_host_error);
     else
         say("fail %s: status %d", what, (int)status);
     return 1;

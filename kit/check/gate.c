@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#define GIVE_UP_S  30 /* a slot that waits for the gate would wait forever; more than a busy machine takes */
-#define OPENING_NS 30000000 /* delay before another thread opens the gate */
+#define GIVE_UP_S 30 /* a slot that waits for the gate would wait forever; more than a busy machine takes */
 
 /* ---- The gate ------------------------------------------------------------------------------------------ */
 

@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include "hand.h"
 
+#define OPENING_NS 30000000 /* delay before another thread opens the gate */
+
 typedef struct gate {
     pthread_mutex_t lock; /* of the flags; read them with gate_read */
     pthread_cond_t changed;

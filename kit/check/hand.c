@@ -12,7 +12,7 @@
 int hand_ok(hand *h, check_result *out, int32_t status, const char *what)
 {
     return check_that(out, status == TN_OK, "%s: status %d (%s): %s", what, status, tn_status_text(status),
-                      h->mini.error);
+                      mini_host_error);
 }
 
 int32_t hand_stream(const hand *h, void *device, void **out)

@@ -73,13 +73,13 @@ static int queue_behind(late *l)
 static int is_expected(desk *d, int32_t status, const char *what)
 {
     return check_that(
-               d->out, !status || d->h.mini.error[0],
+               d->out, !status || mini_host_error[0],
                "%s after an index out of range that was found late: status %d without a text (host->error)",
                what, status) &&
            check_that(d->out, status == TN_E_INDEX || status == TN_E_DEVICE_LOST,
                       "%s after an index out of range that was found late: status %d, expected %d "
                       "(TN_E_INDEX)%s%s",
-                      what, status, TN_E_INDEX, status ? ": " : "", status ? d->h.mini.error : "");
+                      what, status, TN_E_INDEX, status ? ": " : "", status ? mini_host_error : "");
 }
 
 /* The error has been reported: callback and event are done, it is not reported again, and the stream works. */
@@ -132,7 +132,7 @@ static void report_once(late *l, wait_fn *wait, const char *what)
 {
     if (!queue_failure(l) || !queue_behind(l)) return;
     gate_open(&l->d.g);
-    l->d.h.mini.error[0] = 0;
+    mini_host_error[0] = 0;
     int32_t status = wait(&l->d);
     if (!is_expected(&l->d, status, what) || status == TN_E_DEVICE_LOST) return;
     /* A query may report the error before the work behind it has been passed over. */
@@ -190,7 +190,7 @@ static void keep_error(late *l, int32_t (*ask)(late *l), const char *slot)
     gate_open(&d->g);
     if (!desk_ok(d, ask(l), slot)) return;
     snprintf(what, sizeof what, "stream.synchronize, after %s,", slot);
-    d->h.mini.error[0] = 0;
+    mini_host_error[0] = 0;
     is_expected(d, synchronize_stream(d), what);
 }
 
@@ -230,7 +230,7 @@ static void copy_behind(late *l, int to_host)
     if (!queue_failure(l)) return;
     void *x = l->call.tensors[0].desc.allocation;
     gate_open(&d->g);
-    d->h.mini.error[0] = 0;
+    mini_host_error[0] = 0;
     if (to_host)
         returns_or_leaves(d,
                           c->device_to_host(d->h.self, d->device, host, NULL, x, 0, sizeof host, d->stream),
@@ -259,7 +259,7 @@ static void keep_by_free(late *l)
     if (!x || !queue_failure(l)) return;
     gate_open(&d->g);
     hand_free(&d->h, 0, x, sizeof zeros);
-    d->h.mini.error[0] = 0;
+    mini_host_error[0] = 0;
     is_expected(d, synchronize_stream(d), "stream.synchronize, after memory.free,");
 }
 
@@ -422,7 +422,7 @@ static void count_behind(late *l)
     hand_call_give(k, hand_call_value(&k->tensors[0]));
     k->outs[0] = hand_call_value(result);
     if (!hand_call_find(k, "aten::nonzero", TN_FLOAT32)) return;
-    l->d.h.mini.error[0] = 0;
+    mini_host_error[0] = 0;
     returns_or_leaves(&l->d, hand_call_run(k), "nonzero");
 }
 

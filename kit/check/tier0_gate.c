@@ -487,6 +487,56 @@ static void expect_wait(desk *d, int32_t (*wait)(desk *d), const char *what)
         check_that(d->out, passed == 1, "%s returned before the work in front of it was done", what);
 }
 
+/* ---- Times --------------------------------------------------------------------------------------------- */
+
+#define HELD_MS (OPENING_NS * 1e-6) /* how long the gate stays closed at least */
+
+static int record(desk *d, void *event)
+{
+    return desk_ok(d, d->h.event->record(d->h.self, d->device, event, d->stream), "event.record");
+}
+
+/* The time of an event in front of the gate and one behind it, asked at once: the slot waits, or it says that an event is pending.
+ * Clocks may differ: the time that the gate took is off by no more than twice. */
+static void look_at_time(desk *d, void *start, void *end)
+{
+    pthread_t thread;
+    double ms = -1;
+    if (!record(d, start) || !desk_ok(d, wait_stream(d), "stream.synchronize") || !desk_hold(d) ||
+        !desk_ok(d, d->h.stream->host_callback(d->h.self, d->device, d->stream, gate_mark, &d->g),
+                 "stream.host_callback") ||
+        !record(d, end) || !desk_open_later(d, &thread))
+        return;
+    int32_t status = d->h.event->elapsed(d->h.self, d->device, start, end, &ms);
+    int passed = gate_read(&d->g, &d->g.passed);
+    pthread_join(thread, NULL);
+    if (status == TN_E_STATE) {
+        finish(d);
+        status = d->h.event->elapsed(d->h.self, d->device, start, end, &ms);
+        passed = 1;
+    }
+    if (desk_ok(d, status, "event.elapsed") &&
+        check_that(d->out, passed == 1, "event.elapsed returned before its second event was done"))
+        check_that(d->out, ms >= HELD_MS / 2,
+                   "event.elapsed: %g ms between events around a callback that held the stream for %g ms", ms,
+                   HELD_MS);
+}
+
+static void time_pending(desk *d)
+{
+    const tn_event_interface *e = d->h.event;
+    void *start = NULL, *end = NULL;
+    if (!HAND_HAS(e, elapsed) || e->create(d->h.self, d->device, TN_EVENT_TIMING, &start) ||
+        e->create(d->h.self, d->device, TN_EVENT_TIMING, &end))
+        check_skip(d->out, "the plugin has no events with timing");
+    else
+        look_at_time(d, start, end);
+    gate_open(&d->g);
+    wait_stream(d);
+    if (start) e->destroy(d->h.self, d->device, start);
+    if (end) e->destroy(d->h.self, d->device, end);
+}
+
 static void swap_streams(desk *d)
 {
     void *stream = d->stream;
@@ -533,6 +583,7 @@ static const struct {
     {"interop.wait_native", .wait = wait_natively, .needs_events = 1, .can_run = can_wait_natively},
     {"event.query", .run = query_event, .needs_events = 1},
     {"event.synchronize", .wait = wait_event, .needs_events = 1},
+    {"event.elapsed", .run = time_pending, .needs_events = 1},
     {"device.synchronize", .wait = wait_device},
     {"device.synchronize-of-other-streams", .run = wait_for_other},
 };

@@ -59,7 +59,7 @@ static int lose(lost *l)
 
 static int expect_lost(desk *d, int32_t status, const char *what)
 {
-    return check_that(d->out, !status || d->h.mini.error[0],
+    return check_that(d->out, !status || mini_host_error[0],
                       "%s of a device that is lost: status %d without a text (host->error)", what, status) &&
            check_that(d->out, status == TN_E_DEVICE_LOST,
                       "%s of a device that is lost: status %d (%s), expected %d (%s)", what, status,
@@ -181,7 +181,7 @@ static int32_t event_synchronize(lost *l)
 /* The event behind what the stream has by now; a plugin without events has nothing to record. */
 static int record(lost *l)
 {
-    l->d.h.mini.error[0] = 0;
+    mini_host_error[0] = 0;
     return !l->d.event || desk_ok(&l->d, event_record(l), "event.record");
 }
 
@@ -230,7 +230,7 @@ static void ask_slot(lost *l, int64_t i)
     gate_open(&l->d.g);
     for (int k = 0; k < 2 && l->d.out->outcome == CHECK_PASSED; k++) {
         double start = now();
-        l->d.h.mini.error[0] = 0;
+        mini_host_error[0] = 0;
         expect_lost(&l->d, slots[i].call(l), slots[i].name);
         double seconds = now() - start;
         if (seconds < quickest) quickest = seconds;
@@ -244,12 +244,14 @@ typedef struct waiter {
     lost *l;
     int32_t (*wait)(lost *l);
     int32_t status;
+    char error[MINI_HOST_TEXT]; /* errors belong to their thread */
 } waiter;
 
 static void *wait_in_thread(void *user)
 {
     waiter *w = user;
     w->status = w->wait(w->l);
+    memcpy(w->error, mini_host_error, sizeof w->error);
     return NULL;
 }
 
@@ -271,6 +273,7 @@ static void lose_while_waiting(lost *l, int32_t (*wait)(lost *l), const char *sl
     double start = now();
     gate_open(&d->g);
     pthread_join(thread, NULL);
+    memcpy(mini_host_error, w.error, sizeof w.error);
     if (is_lost && expect_lost(d, w.status, what)) expect_at_once(d, now() - start, STALL_S, what);
 }
 

@@ -169,7 +169,7 @@ static void wrap_queue(hand *h, void *x, uint64_t native, check_result *out)
     void *stream = NULL;
     int32_t status = h->stream->wrap(h->self, h->devices[0], native, &stream);
     if (status == TN_E_UNSUPPORTED) {
-        check_skip(out, "the plugin takes no queues of the program: %s", h->mini.error);
+        check_skip(out, "the plugin takes no queues of the program: %s", mini_host_error);
         return;
     }
     if (!hand_ok(h, out, status, "stream.wrap") ||

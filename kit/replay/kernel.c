@@ -303,7 +303,7 @@ static void compare_one(replay_player *p, const kernel_call *k, uint32_t i, cons
                                          bytes, p->call_stream);
     if (!status) status = p->stream->synchronize(p->self, p->call_device, p->call_stream);
     if (status)
-        replay_differs(p, k->number, k->op, "output %u cannot be read: %s", i, p->mini.error);
+        replay_differs(p, k->number, k->op, "output %u cannot be read: %s", i, mini_host_error);
     else
         replay_compare(p, k->number, k->op, i, d, copy, &want->desc, blob->data);
 }
@@ -326,11 +326,11 @@ static void compare_outputs(replay_player *p, const kernel_call *k, replay_curso
 static void play(replay_player *p, kernel_call *k, replay_cursor *c)
 {
     int32_t status = TN_OK;
-    p->mini.error[0] = 0;
+    mini_host_error[0] = 0;
     if (k->status) { /* refused or failed when it was recorded: nothing to compare */
         p->passed_over++;
     } else if (place(p, k)) {
-        replay_differs(p, k->number, k->op, "its arguments cannot be made: %s", p->mini.error);
+        replay_differs(p, k->number, k->op, "its arguments cannot be made: %s", mini_host_error);
     } else if (run_rows(p, k, &status)) {
         if (!p->kernels_absent++) snprintf(p->first_absent, sizeof(p->first_absent), "%s", k->op);
     } else {
@@ -338,7 +338,7 @@ static void play(replay_player *p, kernel_call *k, replay_cursor *c)
         if (!status) status = p->stream->synchronize(p->self, p->call_device, p->call_stream);
         if (status)
             replay_differs(p, k->number, k->op, "status %d (%s), recorded was success", status,
-                           p->mini.error);
+                           mini_host_error);
         else
             compare_outputs(p, k, c);
     }
@@ -353,7 +353,7 @@ int replay_kernel(replay_player *p, replay_cursor *c)
     int bad = c->bad || !k.call.device || !k.call.stream;
     if (!bad) play(p, &k, c);
     if (bad || c->bad)
-        snprintf(p->mini.error, sizeof(p->mini.error), "call %llu, %s: the record is damaged",
+        snprintf(mini_host_error, sizeof(mini_host_error), "call %llu, %s: the record is damaged",
                  (unsigned long long)k.number, k.op);
     replay_end_call(p);
     return bad || c->bad ? -1 : 0;

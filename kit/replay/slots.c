@@ -265,7 +265,7 @@ int replay_slot(replay_player *p, replay_cursor *c)
     int grows = i < n && (known[i].run == replay_memory_reserve || known[i].run == replay_memory_resize);
     int cannot_grow = grows && !REPLAY_HAS(p->memory, resize);
     if (damaged || i == n || cannot_grow) {
-        snprintf(p->mini.error, sizeof(p->mini.error), "call %llu, %s: %s", (unsigned long long)s.number,
+        snprintf(mini_host_error, sizeof(mini_host_error), "call %llu, %s: %s", (unsigned long long)s.number,
                  s.name,
                  damaged       ? "the record is damaged, or names an unknown handle"
                  : cannot_grow ? "the plugin gives no memory that grows: record without expandable_segments"
@@ -277,9 +277,9 @@ int replay_slot(replay_player *p, replay_cursor *c)
         return 0;
     }
     p->slots++;
-    p->mini.error[0] = 0;
+    mini_host_error[0] = 0;
     int32_t status = known[i].run(p, &s);
     if (status)
-        replay_differs(p, s.number, s.name, "status %d (%s), recorded was success", status, p->mini.error);
+        replay_differs(p, s.number, s.name, "status %d (%s), recorded was success", status, mini_host_error);
     return 0;
 }

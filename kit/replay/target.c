@@ -193,12 +193,12 @@ static int negotiate(replay_player *p)
 {
     char why[160];
     if (mini_host_negotiate(p->info, &p->table, why, sizeof(why))) {
-        snprintf(p->mini.error, sizeof(p->mini.error), "it declines: %s", why);
+        snprintf(mini_host_error, sizeof(mini_host_error), "it declines: %s", why);
         return -1;
     }
     if (p->table.init(&p->mini.host, &p->self)) {
-        memmove(p->mini.error + 13, p->mini.error, sizeof(p->mini.error) - 14);
-        memcpy(p->mini.error, "init failed: ", 13);
+        memmove(mini_host_error + 13, mini_host_error, sizeof(mini_host_error) - 14);
+        memcpy(mini_host_error, "init failed: ", 13);
         return -1;
     }
     return 0;
@@ -222,7 +222,8 @@ int replay_load(replay_player *p, const char *path)
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     p->info = p->library ? dlsym(p->library, TN_PLUGIN_SYMBOL) : NULL;
     if (!p->info || memcmp(p->info->magic, "TENON", 5) || !p->info->entry) {
-        snprintf(p->mini.error, sizeof(p->mini.error), "%s", p->library ? "it is not a plugin" : dlerror());
+        snprintf(mini_host_error, sizeof(mini_host_error), "%s",
+                 p->library ? "it is not a plugin" : dlerror());
         return -1;
     }
     if (negotiate(p)) return -1;
@@ -236,9 +237,9 @@ int replay_load(replay_player *p, const char *path)
     uint32_t count = 0;
     const char *reason = NULL;
     if (!p->device || !p->memory || !p->copy || !p->stream)
-        snprintf(p->mini.error, sizeof(p->mini.error), "it lacks a required interface");
+        snprintf(mini_host_error, sizeof(mini_host_error), "it lacks a required interface");
     else if (p->device->enumerate(p->self, &count, &reason) || !count)
-        snprintf(p->mini.error, sizeof(p->mini.error), "it has no device: %s", reason ? reason : "");
+        snprintf(mini_host_error, sizeof(mini_host_error), "it has no device: %s", reason ? reason : "");
     else
         choose_memory(p);
     p->n_devices = count;

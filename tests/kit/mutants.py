@@ -77,6 +77,8 @@ MUTANTS = [
      "return TN_OK;", "0/unfinished/interop.wait_native"),
     ("the devices have one native handle", "plugin.c", "*out = ((reference_device *)device)->index;", "*out = 0;", "4/devices/native"),
     ("event.elapsed gives nanoseconds", "event.c", "*out_ms = to - from;", "*out_ms = (to - from) * 1e6;", "0/event/timing"),
+    ("event.elapsed takes a pending event for done", "event.c", "good = (e->flags & TN_EVENT_TIMING) && r->reached;",
+     "good = (e->flags & TN_EVENT_TIMING) != 0;", "0/unfinished/event.elapsed"),
     ("event.query always says done", "event.c", "*out_done = r->reached;", "*out_done = 1;", "0/unfinished/event.query"),
     ("event.query never says done", "event.c", "*out_done = r->reached;", "*out_done = 0;", "0/event/states"),
     ("event.synchronize does not wait", "event.c", "    if (r) wait_for(r);\n    release(r);", "    release(r);",
