@@ -509,14 +509,6 @@ static int32_t queue_finish(void *device, void *queue)
     return status;
 }
 
-static int32_t queue_wait(void *device, void *queue, void *event)
-{
-    opencl_device *d = device;
-    opencl_queue *q = queue;
-    cl_event waited = event;
-    return queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &waited, NULL), "a barrier");
-}
-
 static int32_t native_wait(void *device, uint64_t native_queue, void *event)
 {
     opencl_device *d = device;
@@ -537,6 +529,7 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
     return gpu_native_of(kind, d->id, d->context, handle, out);
 }
 
+/* A thread that waits for an event, calls back, and lets later work of a queue begin. */
 typedef struct callback_call {
     opencl_device *device;
     void (*callback)(void *user);
@@ -558,32 +551,56 @@ static void run_callback(void *data)
     free(c);
 }
 
-/* A thread waits for a marker, and a barrier holds later work until the callback has returned. */
-static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+/* A barrier holds later work until the thread has called back. Takes `reached`. */
+static int32_t hold(opencl_device *d, opencl_queue *q, cl_event reached, void (*callback)(void *user),
+                    void *user)
 {
-    opencl_device *d = device;
-    opencl_queue *q = queue;
-    cl_int status;
+    cl_int status = CL_SUCCESS;
     callback_call *c = malloc(sizeof *c);
-    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *c = (callback_call){.device = d, .callback = callback, .user = user};
-    c->returned = d->cl->clCreateUserEvent(d->context, &status);
-    if (status != CL_SUCCESS) {
-        free(c);
-        return check(d, status, "clCreateUserEvent");
-    }
-    cl_event returned = c->returned;
-    int32_t failed = marked(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &c->reached));
+    cl_event returned = c ? d->cl->clCreateUserEvent(d->context, &status) : NULL;
+    int32_t failed = !c ? gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory")
+                        : check(d, status, "clCreateUserEvent");
     if (!failed) {
+        *c = (callback_call){d, callback, user, reached, returned};
         failed = queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL), "a barrier");
         if (!failed) failed = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
         if (!failed) return TN_OK;
         d->cl->clSetUserEventStatus(returned, CL_COMPLETE); /* nobody will call back */
-        d->cl->clReleaseEvent(c->reached);
+        d->cl->clReleaseEvent(returned);
     }
-    d->cl->clReleaseEvent(returned);
+    d->cl->clReleaseEvent(reached);
     free(c);
     return failed;
+}
+
+static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    cl_event reached;
+    int32_t failed = marked(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &reached));
+    return failed ? failed : hold(d, q, reached, callback, user);
+}
+
+/* Each device has its context, and no queue waits for events of another one: a thread does. */
+static int32_t waits_for(void *device, void *other)
+{
+    return 1;
+}
+
+static void nothing(void *user) {}
+
+static int32_t queue_wait(void *device, void *queue, void *event)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    cl_event waited = event;
+    cl_context context = d->context;
+    d->cl->clGetEventInfo(waited, CL_EVENT_CONTEXT, sizeof context, &context, NULL);
+    if (context == d->context)
+        return queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &waited, NULL), "a barrier");
+    d->cl->clRetainEvent(waited);
+    return hold(d, q, waited, nothing, NULL);
 }
 
 /* ---- Events ----------------------------------------------------------------------------------------------- */
@@ -784,7 +801,7 @@ GPU_DEFINE_DRIVER("opencl",
                   /* Queues */
                   .queue_create = queue_create, .queue_wrap = queue_wrap, .queue_destroy = queue_destroy,
                   .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,
-                  .native_wait = native_wait, .queue_callback = queue_callback,
+                  .waits_for = waits_for, .native_wait = native_wait, .queue_callback = queue_callback,
                   /* Events */
                   .event_record = event_record, .event_release = event_release, .event_query = event_query,
                   .event_wait = event_wait, .event_elapsed = event_elapsed,

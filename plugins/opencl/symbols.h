@@ -49,6 +49,7 @@
     X(clWaitForEvents)              \
     X(clGetEventInfo)               \
     X(clGetEventProfilingInfo)      \
+    X(clRetainEvent)                \
     X(clReleaseEvent)               \
     X(clCreateUserEvent)            \
     X(clSetUserEventStatus)

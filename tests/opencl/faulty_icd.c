@@ -413,6 +413,10 @@ static cl_event CL_API_CALL faulty_clCreateUserEvent(cl_context context, cl_int 
     counted(event ? CL_SUCCESS : CL_INVALID_VALUE, 1);
     return event;
 }
+FAULTY(clRetainEvent)(cl_event event)
+{
+    return counted(real.clRetainEvent(event), 1);
+}
 FAULTY(clReleaseEvent)(cl_event event)
 {
     return counted(real.clReleaseEvent(event), -1);
@@ -551,6 +555,7 @@ static void change_table(void)
     CHANGE(clRetainCommandQueue)
     CHANGE(clReleaseCommandQueue)
     CHANGE(clCreateUserEvent)
+    CHANGE(clRetainEvent)
     CHANGE(clReleaseEvent)
     CHANGE(clSetUserEventStatus)
     CHANGE(clGetDeviceInfo)

@@ -69,6 +69,19 @@ Test(lifetimes, events_and_those_of_callbacks_go)
     expect_nothing_left();
 }
 
+Test(lifetimes, an_event_that_another_device_waits_for_goes)
+{
+    tn_event *event;
+    tn_stream *there = tn_stream_current(ctx, tn_device_parse(ctx, "opencl:1"));
+    cr_assert_not_null(there);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    cr_assert_eq(tn_event_record(event, tn_stream_current(ctx, device)), TN_OK);
+    cr_assert_eq(tn_stream_wait_event(there, event), TN_OK);
+    tn_event_release(event);
+    cr_assert_eq(tn_stream_synchronize(there), TN_OK);
+    expect_nothing_left();
+}
+
 /* The program's queue is here one of the plugin itself, which another stream has made. */
 Test(lifetimes, queues_of_the_program_are_kept_and_left_to_it)
 {

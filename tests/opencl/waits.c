@@ -397,6 +397,30 @@ Test(waits, a_device_closes_after_its_callbacks)
 /* ---- Flushes ------------------------------------------------------------------------------------------------- */
 
 #ifdef FLUSHES
+Test(waits, a_stream_waits_for_another_device_and_the_host_does_not)
+{
+    tn_stream *there;
+    cr_assert_eq(tn_stream_create(ctx, tn_device_parse(ctx, DEVICE ":1"), 0, &there), TN_OK);
+    tn_tensor *x = held_threes();
+    tn_event *event = recorded_event(home);
+    cr_assert_eq(tn_stream_wait_event(there, event), TN_OK);
+    tn_event_release(event);
+    cr_assert_eq(tn_stream_query(there), 0);
+    open_gate();
+    cr_assert_eq(tn_stream_synchronize(there), TN_OK);
+    expect_threes_beside(x);
+    tn_stream_release(there);
+}
+
+Test(waits, the_host_waits_for_an_event)
+{
+    tn_tensor *x = late_threes();
+    tn_event *event = recorded_event(home);
+    cr_assert_eq(tn_event_synchronize(event), TN_OK);
+    expect_threes_beside(x);
+    tn_event_release(event);
+}
+
 static void open_unflushed(void)
 {
     open_device();
