@@ -51,7 +51,7 @@ typedef struct opencl_queue {
     uint64_t finished;    /* the same, that are known to have finished */
     uint64_t marked;      /* the same, that the marker stands behind */
     cl_event marker;      /* for queries, or NULL */
-    int32_t is_wrapped;   /* the program queues work, too */
+    int32_t is_shared;    /* others have its handle, and may queue work, too */
 } opencl_queue;
 
 static const char *status_name(cl_int status)
@@ -439,7 +439,7 @@ static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
     if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     d->cl->clRetainCommandQueue(queue);
     q->queue = queue;
-    q->is_wrapped = 1;
+    q->is_shared = 1;
     pthread_mutex_init(&q->lock, NULL);
     *out_queue = q;
     return TN_OK;
@@ -485,7 +485,7 @@ static int32_t queue_query(void *device, void *queue, int32_t *out_done)
     opencl_queue *q = queue;
     int32_t status = TN_OK, done = 0;
     pthread_mutex_lock(&q->lock);
-    if (q->is_wrapped && q->finished == q->queued) q->queued++; /* the program may have queued work since */
+    if (q->is_shared && q->finished == q->queued) q->queued++; /* others may have queued work since */
     if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
     if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
     if (done && q->finished < q->marked) q->finished = q->marked;
@@ -525,7 +525,13 @@ static int32_t native_wait(void *device, uint64_t native_queue, void *event)
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     opencl_device *d = device;
-    if (kind == TN_NATIVE_STREAM) handle = ((opencl_queue *)handle)->queue;
+    if (kind == TN_NATIVE_STREAM) {
+        opencl_queue *q = handle;
+        pthread_mutex_lock(&q->lock);
+        q->is_shared = 1;
+        pthread_mutex_unlock(&q->lock);
+        handle = q->queue;
+    }
     return gpu_native_of(kind, d->id, d->context, handle, out);
 }
 

@@ -359,3 +359,29 @@ Test(program, a_queue_of_the_program_is_a_stream)
         release(queue);
     }
 }
+
+/* Another library has queued work by the handle of a stream: it waits for an event of the program. */
+Test(program, a_query_sees_work_that_others_have_queued)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *event;
+    void *(*create)(void *context, int32_t *out_status);
+    int32_t (*hold)(void *queue, uint32_t count, void *const *events, void **out_event);
+    int32_t (*complete)(void *event, int32_t state), (*release)(void *event), status = 0;
+    tn_stream *stream = tn_stream_default(ctx, device);
+    uint64_t context = 0, queue = 0;
+    *(void **)&create = dlsym(library, "clCreateUserEvent");
+    *(void **)&hold = dlsym(library, "clEnqueueBarrierWithWaitList");
+    *(void **)&complete = dlsym(library, "clSetUserEventStatus");
+    *(void **)&release = dlsym(library, "clReleaseEvent");
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    cr_assert_eq(tn_stream_native(stream, &queue), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(stream), TN_OK);
+    event = create((void *)(uintptr_t)context, &status);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(hold((void *)(uintptr_t)queue, 1, &event, NULL), 0);
+    cr_expect_eq(tn_stream_query(stream), 0);
+    cr_assert_eq(complete(event, 0), 0);
+    release(event);
+    cr_assert_eq(tn_stream_synchronize(stream), TN_OK);
+    while (!tn_stream_query(stream)) continue;
+}
