@@ -4,12 +4,13 @@
  * cl_mem, and kernels get its start and offsets, because sub-buffers would have to be aligned. A stream is an
  * in-order queue. Read it from the bottom.
  */
-#include "gpu.h"
+#include "driver.h"
 #include "symbols.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOADER      "libOpenCL.so.1"
 #define MOST        16 /* platforms, and devices of one platform */
