@@ -88,12 +88,8 @@ static int32_t device_status(void *device)
 
 static int32_t load(cuda_state *s)
 {
-    s->library = gpu_dlopen(VENDOR_LIBRARY, s->found.reason, sizeof s->found.reason);
-    if (!s->library) {
-        if (!s->found.reason[0])
-            snprintf(s->found.reason, sizeof s->found.reason, VENDOR_LIBRARY " not found: " VENDOR_LACKS);
-        return 0;
-    }
+    s->library = gpu_load(&s->found, VENDOR_LIBRARY, VENDOR_LIBRARY " not found: " VENDOR_LACKS);
+    if (!s->library) return 0;
 #define LOAD(name)                                                                                      \
     *(void **)(void *)&s->cu.name = dlsym(s->library, NAME(name));                                      \
     if (!s->cu.name) {                                                                                  \

@@ -25,3 +25,10 @@ void *gpu_dlopen(const char *name, char *reason, size_t size)
     if (said && !is_absent(name, said)) snprintf(reason, size, "%s cannot be loaded: %s", name, said);
     return library;
 }
+
+void *gpu_load(gpu_found *found, const char *name, const char *absent)
+{
+    void *library = gpu_dlopen(name, found->reason, sizeof found->reason);
+    if (!library && !found->reason[0]) snprintf(found->reason, sizeof found->reason, "%s", absent);
+    return library;
+}

@@ -396,9 +396,10 @@ static inline int32_t gpu_failed(int32_t status)
 #define gpu_error(...)        gpu_failed(gpu_error(__VA_ARGS__))
 #define gpu_error_native(...) gpu_failed(gpu_error_native(__VA_ARGS__))
 
-/* Opens a library of the vendor as dlopen does. NULL: `reason` says why it cannot be loaded, or is "" where there is no such file.
- */
+/* Opens a library of the vendor as dlopen does. NULL: `reason` says why it cannot be loaded; "": there is no such file. */
 void *gpu_dlopen(const char *name, char *reason, size_t size);
+/* The same for the runtime, in `find`. NULL: the reason is written, which is `absent` where there is no such file. */
+void *gpu_load(gpu_found *found, const char *name, const char *absent);
 
 /* The body of a function that gives the name of a vendor's status, for a list of them. */
 #define GPU_NAME_CASE(status) \

@@ -184,12 +184,8 @@ static VkResult create_instance(vulkan_state *s)
 
 static int32_t load(vulkan_state *s)
 {
-    s->loader = gpu_dlopen(LOADER, s->found.reason, sizeof s->found.reason);
-    if (!s->loader) {
-        if (!s->found.reason[0])
-            snprintf(s->found.reason, sizeof s->found.reason, "the loader " LOADER " is not installed");
-        return 0;
-    }
+    s->loader = gpu_load(&s->found, LOADER, "the loader " LOADER " is not installed");
+    if (!s->loader) return 0;
     PFN_vkGetInstanceProcAddr get;
     *(void **)(void *)&get = dlsym(s->loader, "vkGetInstanceProcAddr");
     if (!get) {

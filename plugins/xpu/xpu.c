@@ -90,13 +90,8 @@ static int32_t device_status(void *device)
 
 static int32_t load(xpu_state *s)
 {
-    s->loader = gpu_dlopen(LOADER, s->found.reason, sizeof s->found.reason);
-    if (!s->loader) {
-        if (!s->found.reason[0])
-            snprintf(s->found.reason, sizeof s->found.reason,
-                     "the Level Zero loader " LOADER " is not installed");
-        return 0;
-    }
+    s->loader = gpu_load(&s->found, LOADER, "the Level Zero loader " LOADER " is not installed");
+    if (!s->loader) return 0;
 #define LOAD(name)                                                                  \
     *(void **)(void *)&s->ze.name = dlsym(s->loader, #name);                        \
     if (!s->ze.name) {                                                              \
