@@ -82,15 +82,32 @@ def of_the_machine(tool, library):
     return [f"doctor on the machine's own library:\n{said}"] if not wanted or re.search(rf"{library}\.\d+ has no ", said) else []
 
 
+def without_fault(plugin, status, said):
+    """What is wrong about a run in which nothing fails."""
+    whole = re.fullmatch(rf"(6 (\S+:\d+: )?plugin {plugin} has no .*\n)*status 0, other 0\ncalled 1, live 0\n", said)
+    return [] if whole and not status else [f"without a fault:\n{said}"]
+
+
+def without_reason(tool, cases):
+    """What doctor does not say: pairs of settings and the reason why there is no device."""
+    told = [(settings, reason, doctor(tool, settings)) for settings, reason in cases]
+    return [f"{settings}: doctor does not say '{reason}':\n{said}" for settings, reason, said in told if reason not in said]
+
+
+def finish(cases, failures):
+    """Prints the failures and the summary; the status of the test."""
+    print(*failures, sep="\n")
+    print(f"{cases - len(failures)} passed, {len(failures)} failed, 0 skipped")
+    return 1 if failures else 0
+
+
 def main():
     work, tool, header = sys.argv[1:]
     status, said = run(work)
     if "no device" in said:
         print("skipped: no OpenCL device for the twins (Debian: pocl-opencl-icd)\n0 passed, 0 failed, 1 skipped")
         return 77
-    failures = []
-    if status or not re.fullmatch(r"(6 (\S+:\d+: )?plugin hip has no .*\n)*status 0, other 0\ncalled 1, live 0\n", said):
-        failures.append(f"without a fault:\n{said}")
+    failures = without_fault("hip", status, said)
     text = open(header).read()
     functions = re.findall(r"^#define (cu[A-Z]\w+) +hip", text, re.M)
     is_hip = len(functions) > 0
@@ -105,14 +122,9 @@ def main():
         if "CUDA_ERROR_UNSUPPORTED_PTX_VERSION: this GPU needs a driver that is as new as" not in said:
             failures.append(f"PTX that is too new:\n{said}")
     absent = HIP_ABSENT if is_hip else ABSENT
-    for settings, reason in absent:
-        said = doctor(tool, settings)
-        if reason not in said:
-            failures.append(f"{settings}: doctor does not say '{reason}':\n{said}")
+    failures += without_reason(tool, absent)
     failures += of_the_machine(tool, "libamdhip64.so" if is_hip else "libcuda.so")
-    print(*failures, sep="\n")
-    print(f"{len(cases) + len(absent) + 2 + (not is_hip) - len(failures)} passed, {len(failures)} failed, 0 skipped")
-    return 1 if failures else 0
+    return finish(len(cases) + len(absent) + 2 + (not is_hip), failures)
 
 
 if __name__ == "__main__":

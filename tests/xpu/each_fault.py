@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cuda"))
 sys.dont_write_bytecode = True
-from faults import doctor, run_with  # noqa: E402
+from faults import finish, run_with, without_fault, without_reason  # noqa: E402
 
 LOST, OUT_OF_MEMORY, BUILD_FAILURE, UNKNOWN = "0x70000001", "0x70000003", "0x70000004", "0x7ffffffe"
 NAMES = {LOST: "ZE_RESULT_ERROR_DEVICE_LOST", OUT_OF_MEMORY: "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", UNKNOWN: "ZE_RESULT_ERROR_UNKNOWN"}
@@ -83,22 +83,15 @@ def main():
     if "found no driver: zeInit gives" in said:
         print("skipped: no OpenCL device for the test driver (Debian: pocl-opencl-icd)\n0 passed, 0 failed, 1 skipped")
         return 77
-    failures = []
-    if status or not re.fullmatch(r"(6 (\S+:\d+: )?plugin xpu has no .*\n)*status 0, other 0\ncalled 1, live 0\n", said):
-        failures.append(f"without a fault:\n{said}")
+    failures = without_fault("xpu", status, said)
     functions = re.findall(r"\bX\((zes?[A-Z]\w+)\)", Path(header).read_text())
     cases = [(f, call, result) for f in functions for call in {1, OPENS.get(f, 1)} for result in (UNKNOWN, LOST)]
     cases += [("work", call, LOST) for call in (3, 6, 12)]
     cases += [(f, call, OUT_OF_MEMORY) for f in functions if re.search("Alloc(?!Prop)|Create|Append", f) for call in (1, 2)]
     with ThreadPoolExecutor(2) as pool:
         failures += [wrong for wrong in pool.map(lambda case: check(work, *case), cases) if wrong]
-    for fault, reason in ABSENT:
-        said = doctor(tool, {"FAULTY_FAIL": fault})
-        if reason not in said:
-            failures.append(f"{fault}: doctor does not say '{reason}':\n{said}")
-    print(*failures, sep="\n")
-    print(f"{len(cases) + len(ABSENT) + 1 - len(failures)} passed, {len(failures)} failed, 0 skipped")
-    return 1 if failures else 0
+    failures += without_reason(tool, [({"FAULTY_FAIL": fault}, reason) for fault, reason in ABSENT])
+    return finish(len(cases) + len(ABSENT) + 1, failures)
 
 
 if __name__ == "__main__":
