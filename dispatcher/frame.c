@@ -53,9 +53,9 @@ int32_t tni_out_like(tni_frame *f, uint32_t i, const tn_tensor *t, tn_dtype dtyp
 
 int32_t tni_fail(const tni_frame *f, int32_t status, const char *format, ...)
 {
-    char text[1024];
     va_list list;
     va_start(list, format);
+    char text[1024];
     tni_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     status = tni_error(status, "%s", text);
