@@ -18,7 +18,7 @@ typedef struct fake_stream {
         void (*callback)(void *user);
         void *user;
     } callbacks[8]; /* called when the work has finished */
-    int32_t n_callbacks;
+    _Atomic int32_t n_callbacks;
     int32_t captures;
 } fake_stream;
 typedef struct fake_event {
@@ -78,8 +78,8 @@ static int32_t is_shown(const fake *f, uint32_t kind)
 static void complete(fake_stream *s)
 {
     s->completed = (uint64_t)s->submitted;
-    for (int32_t i = 0; i < s->n_callbacks; i++) s->callbacks[i].callback(s->callbacks[i].user);
-    s->n_callbacks = 0;
+    const int32_t n = atomic_exchange(&s->n_callbacks, 0); /* several threads may wait for the stream */
+    for (int32_t i = 0; i < n; i++) s->callbacks[i].callback(s->callbacks[i].user);
 }
 
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
