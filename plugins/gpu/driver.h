@@ -443,7 +443,8 @@ void *gpu_driver_device(const void *device);
 /* The driver's state, NULL before `find`. Runtimes stay loaded when it is freed: they have threads and exit handlers. */
 void *gpu_driver_state(const gpu_plugin *plugin);
 
-/* Threads that run callbacks of the program, for runtimes that have no such thread. One in each queue: queue_destroy finishes it. */
+/* Threads that run callbacks of the program, for runtimes that have no such thread. In each queue, queue_destroy finishes it; a driver
+ * that waits for callbacks itself keeps one in the device, for `close`. */
 typedef struct gpu_callbacks {
     pthread_mutex_t lock;
     pthread_cond_t idle;

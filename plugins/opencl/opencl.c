@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The OpenCL driver of the GPU family: any device with OpenCL 1.2, found through the ICD loader. Memory is a
- * cl_mem, and kernels get its start and offsets, because sub-buffers would have to be aligned. A stream is an
- * in-order queue. Read it from the bottom.
- */
+/* The OpenCL driver of the GPU family: any device with OpenCL 1.2, found through the ICD loader. Memory is a cl_mem, and kernels get
+ * its start and offsets, because sub-buffers would have to be aligned. A stream is an in-order queue. Read it from the bottom. */
 #include "driver.h"
 #include "symbols.h"
 
@@ -12,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOADER      "libOpenCL.so.1"
-#define MOST        16 /* platforms, and devices of one platform */
-#define MOST_LOG    3500
-#define GROUP_ITEMS 128 /* of GPUs: group_of of launch.c */
-#define MOST_WAITING \
-    16 /* commands that are not flushed yet: some drivers wait for the device in each flush */
+#define LOADER       "libOpenCL.so.1"
+#define MOST         16 /* platforms, and devices of one platform */
+#define MOST_LOG     3500
+#define GROUP_ITEMS  128 /* of GPUs: group_of of launch.c */
+#define MOST_WAITING 16  /* commands not flushed yet: some drivers wait for the device in each flush */
 
 /* ---- The loader, devices and statuses --------------------------------------------------------------------- */
 
@@ -41,11 +37,11 @@ typedef struct opencl_device {
     cl_command_queue queue; /* for what allocations need */
     char options[96];       /* of every program */
     cl_int lost;            /* the status with which the context was lost, else 0; atomic */
-    gpu_callbacks callbacks;
 } opencl_device;
 
 typedef struct opencl_queue {
     cl_command_queue queue;
+    gpu_callbacks callbacks;
     pthread_mutex_t lock; /* of the rest */
     uint64_t queued;      /* pieces of work so far */
     uint64_t flushed;     /* of these, the first ones that the driver was told to begin */
@@ -254,19 +250,14 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s",
              rounds ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
     d->context = s->cl.clCreateContext(NULL, 1, &d->id, NULL, NULL, &status);
+    const int32_t has_context = status == CL_SUCCESS;
+    if (has_context) d->queue = s->cl.clCreateCommandQueue(d->context, d->id, 0, &status);
     if (status != CL_SUCCESS) {
-        int32_t failed = check(d, status, "clCreateContext");
+        int32_t failed = check(d, status, has_context ? "clCreateCommandQueue" : "clCreateContext");
+        if (has_context) s->cl.clReleaseContext(d->context);
         free(d);
         return failed;
     }
-    d->queue = s->cl.clCreateCommandQueue(d->context, d->id, 0, &status);
-    if (status != CL_SUCCESS) {
-        int32_t failed = check(d, status, "clCreateCommandQueue");
-        s->cl.clReleaseContext(d->context);
-        free(d);
-        return failed;
-    }
-    gpu_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
 }
@@ -274,7 +265,6 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
 static void close_device(void *device)
 {
     opencl_device *d = device;
-    gpu_callbacks_finish(&d->callbacks);
     d->cl->clReleaseCommandQueue(d->queue);
     d->cl->clReleaseContext(d->context);
     free(d);
@@ -323,8 +313,7 @@ static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
 
 static void free_memory(void *device, void *memory)
 {
-    opencl_device *d = device;
-    d->cl->clReleaseMemObject(memory);
+    ((opencl_device *)device)->cl->clReleaseMemObject(memory);
 }
 
 /* A buffer of another context cannot be used here. */
@@ -339,7 +328,7 @@ static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
     if (status != CL_SUCCESS || context != d->context)
         return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not a buffer of this device's context", memory);
     status = d->cl->clRetainMemObject(memory);
-    *out_bytes = bytes;
+    if (status == CL_SUCCESS) *out_bytes = bytes;
     return check(d, status, "clRetainMemObject");
 }
 
@@ -392,25 +381,40 @@ static int32_t queued(opencl_device *d, opencl_queue *q, cl_int status, const ch
 }
 
 /* A marker, whose event others wait for. */
-static int32_t marked(opencl_device *d, opencl_queue *q, cl_int status)
+static int32_t event_record(void *device, void *queue, void **out_event)
 {
-    return count(d, q, status, "a marker", 0);
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    cl_event event;
+    cl_int result = d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event);
+    int32_t status = count(d, q, result, "a marker", 0);
+    if (!status) *out_event = event;
+    return status;
+}
+
+/* Takes the queue, also where it fails. */
+static int32_t make_queue(opencl_device *d, cl_command_queue queue, int32_t is_shared, void **out_queue)
+{
+    opencl_queue *q = calloc(1, sizeof *q);
+    if (!q) {
+        d->cl->clReleaseCommandQueue(queue);
+        return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    }
+    *q = (opencl_queue){.queue = queue, .is_shared = is_shared};
+    gpu_callbacks_init(&q->callbacks);
+    pthread_mutex_init(&q->lock, NULL);
+    *out_queue = q;
+    return TN_OK;
 }
 
 static int32_t queue_create(void *device, int32_t priority, void **out_queue)
 {
     opencl_device *d = device;
     cl_int status;
-    opencl_queue *q = calloc(1, sizeof *q);
-    if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    q->queue = d->cl->clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &status);
-    if (status != CL_SUCCESS) {
-        free(q);
-        return check(d, status, "clCreateCommandQueue");
-    }
-    pthread_mutex_init(&q->lock, NULL);
-    *out_queue = q;
-    return TN_OK;
+    cl_command_queue queue =
+        d->cl->clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &status);
+    if (status != CL_SUCCESS) return check(d, status, "clCreateCommandQueue");
+    return make_queue(d, queue, 0, out_queue);
 }
 
 static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
@@ -432,28 +436,24 @@ static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
                          id != d->id ? "device" : "context");
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return gpu_error(d->plugin, TN_E_ARGUMENT, "the queue runs its work out of order");
-    opencl_queue *q = calloc(1, sizeof *q);
-    if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     d->cl->clRetainCommandQueue(queue);
-    q->queue = queue;
-    q->is_shared = 1;
-    pthread_mutex_init(&q->lock, NULL);
-    *out_queue = q;
-    return TN_OK;
+    return make_queue(d, queue, 1, out_queue);
 }
 
 static void queue_destroy(void *device, void *queue)
 {
     opencl_device *d = device;
     opencl_queue *q = queue;
+    gpu_callbacks_finish(&q->callbacks); /* those of a lost device, too */
     if (q->marker) d->cl->clReleaseEvent(q->marker);
     d->cl->clReleaseCommandQueue(q->queue);
     pthread_mutex_destroy(&q->lock);
     free(q);
 }
 
-static int32_t event_state(opencl_device *d, cl_event event, int32_t *out_done)
+static int32_t event_query(void *device, void *event, int32_t *out_done)
 {
+    opencl_device *d = device;
     cl_int state = CL_QUEUED;
     cl_int status =
         d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
@@ -484,7 +484,7 @@ static int32_t queue_query(void *device, void *queue, int32_t *out_done)
     pthread_mutex_lock(&q->lock);
     if (q->is_shared && q->finished == q->queued) q->queued++; /* others may have queued work since */
     if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
-    if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
+    if (!status && q->finished < q->queued) status = event_query(d, q->marker, &done);
     if (done && q->finished < q->marked) q->finished = q->marked;
     *out_done = q->finished == q->queued;
     pthread_mutex_unlock(&q->lock);
@@ -566,7 +566,7 @@ static int32_t hold(opencl_device *d, opencl_queue *q, cl_event reached, void (*
     if (!failed) {
         *c = (callback_call){d, callback, user, reached, returned};
         failed = queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL), "a barrier");
-        if (!failed) failed = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
+        if (!failed) failed = gpu_callbacks_start(d->plugin, &q->callbacks, run_callback, c);
         if (!failed) return TN_OK;
         d->cl->clSetUserEventStatus(returned, CL_COMPLETE); /* nobody will call back */
         d->cl->clReleaseEvent(returned);
@@ -578,11 +578,9 @@ static int32_t hold(opencl_device *d, opencl_queue *q, cl_event reached, void (*
 
 static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
 {
-    opencl_device *d = device;
-    opencl_queue *q = queue;
-    cl_event reached;
-    int32_t failed = marked(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &reached));
-    return failed ? failed : hold(d, q, reached, callback, user);
+    void *reached;
+    int32_t failed = event_record(device, queue, &reached);
+    return failed ? failed : hold(device, queue, reached, callback, user);
 }
 
 /* Each device has its context, and no queue waits for events of another one: a thread does. */
@@ -608,24 +606,9 @@ static int32_t queue_wait(void *device, void *queue, void *event)
 
 /* ---- Events ----------------------------------------------------------------------------------------------- */
 
-static int32_t event_record(void *device, void *queue, void **out_event)
-{
-    opencl_device *d = device;
-    opencl_queue *q = queue;
-    cl_event event;
-    int32_t status = marked(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event));
-    if (!status) *out_event = event;
-    return status;
-}
-
 static void event_release(void *device, void *event)
 {
     ((opencl_device *)device)->cl->clReleaseEvent(event);
-}
-
-static int32_t event_query(void *device, void *event, int32_t *out_done)
-{
-    return event_state(device, event, out_done);
 }
 
 static int32_t event_wait(void *device, void *event)
@@ -765,7 +748,8 @@ static int32_t kernel_create(void *device, void *program, const char *name, void
 {
     opencl_device *d = device;
     cl_int status;
-    *out_kernel = d->cl->clCreateKernel(program, name, &status);
+    cl_kernel kernel = d->cl->clCreateKernel(program, name, &status);
+    if (status == CL_SUCCESS) *out_kernel = kernel;
     return check(d, status, name);
 }
 
