@@ -20,7 +20,7 @@ int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, xpu_event *signal, const
                                d->ze->zeCommandListAppendBarrier(q->list, signal ? signal->handle : NULL,
                                                                  wait ? 1 : 0, wait ? &waited : NULL),
                                "a barrier");
-    if (!status) q->is_open = q->is_wrapped;
+    if (!status) q->is_open = q->is_shared;
     if (signal) xpu_event_set_state(signal, status ? XPU_EVENT_UNUSED : XPU_EVENT_APPENDED);
     return status;
 }
@@ -28,7 +28,7 @@ int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, xpu_event *signal, const
 /* The next command begins when the last one has ended; under the lock. */
 static int32_t append_order(xpu_device *d, xpu_queue *q)
 {
-    return q->is_open || q->is_wrapped ? xpu_append_barrier(d, q, NULL, NULL) : TN_OK;
+    return q->is_open || q->is_shared ? xpu_append_barrier(d, q, NULL, NULL) : TN_OK;
 }
 
 int32_t xpu_begin(xpu_device *d, xpu_queue *q)

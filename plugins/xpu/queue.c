@@ -59,7 +59,7 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
 {
     xpu_queue *q = calloc(1, sizeof *q);
     if (!q) return xpu_no_memory(d);
-    *q = (xpu_queue){.device = d, .list = list, .is_wrapped = is_wrapped};
+    *q = (xpu_queue){.device = d, .list = list, .is_wrapped = is_wrapped, .is_shared = is_wrapped};
     q->held_end = &q->held;
     int32_t status = xpu_event_take(d, 0, &q->reached);
     if (status) {
@@ -205,7 +205,7 @@ int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done)
         pthread_mutex_unlock(&q->lock);
         return TN_OK;
     }
-    if (q->is_wrapped && q->finished == q->queued) q->queued++; /* the program may have queued work since */
+    if (q->is_shared && q->finished == q->queued) q->queued++; /* others may have queued work since */
     if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q, q->queued);
     if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
     if (done) passed(d, q, q->marked);
@@ -225,8 +225,8 @@ int32_t xpu_queue_finish(void *device, void *queue)
     if (!status) q->is_awaited = 0;
     pthread_mutex_lock(&q->lock);
     uint64_t before = q->queued;
-    xpu_event *last = q->recorded_at == before && !q->is_wrapped ? q->recorded : NULL;
-    const int32_t has_work = !status && (q->finished < before || q->is_wrapped);
+    xpu_event *last = q->recorded_at == before && !q->is_shared ? q->recorded : NULL;
+    const int32_t has_work = !status && (q->finished < before || q->is_shared);
     if (!has_work || !is_pending(d, last)) last = NULL;
     xpu_event_retain(last);
     if (has_work) status = xpu_check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");

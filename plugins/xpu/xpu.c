@@ -383,8 +383,12 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     xpu_device *d = device;
     if (kind == TN_NATIVE_STREAM) {
-        xpu_queue_settle(handle); /* what the program appends comes behind the queue's work */
-        handle = ((xpu_queue *)handle)->list;
+        xpu_queue *q = handle;
+        xpu_queue_settle(q); /* what the program appends comes behind the queue's work */
+        pthread_mutex_lock(&q->lock);
+        q->is_shared = 1;
+        pthread_mutex_unlock(&q->lock);
+        handle = q->list;
     }
     return gpu_native_of(kind, d->handle, d->context, handle, out);
 }

@@ -112,7 +112,8 @@ struct xpu_queue {
     xpu_device *device;
     ze_command_list_handle_t list;
     pthread_mutex_t lock;      /* of the list and the rest */
-    int32_t is_wrapped;        /* the program appends, too */
+    int32_t is_wrapped;        /* the list is the program's */
+    int32_t is_shared;         /* others have the list, and may append, too */
     int32_t is_ordered;        /* the driver keeps the commands of other libraries in order */
     int32_t is_open;           /* there may be a command behind the last barrier */
     uint64_t queued;           /* pieces of work so far */

@@ -5,7 +5,9 @@
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <level_zero/ze_api.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,6 +403,33 @@ Test(drivers, events_that_streams_have_waited_for_are_used_again)
         while (atomic_load(&calls) <= i / 16) usleep(100);
     }
     tn_stream_release(side);
+}
+
+/* Another library fills a tensor by the handle of its stream. */
+Test(drivers, a_stream_sees_work_that_others_have_appended)
+{
+    char gate_file[GATE_NAME];
+    const float seven = 7;
+    float values[2];
+    uint64_t list;
+    __typeof__(&zeCommandListAppendMemoryFill) fill;
+    *(void **)(void *)&fill = dlsym(dlopen("libze_loader.so.1", RTLD_NOW), "zeCommandListAppendMemoryFill");
+    open_tested_device();
+    tn_stream *home = tn_stream_current(ctx, device);
+    tn_tensor *t = pair(device, 1, 2);
+    cr_assert_neq(tn_desc(t)->address, 0);
+    cr_assert_eq(tn_stream_native(home, &list), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(home), TN_OK);
+    close_gate(gate_file);
+    cr_assert_eq(
+        fill((void *)(uintptr_t)list, (void *)(uintptr_t)tn_desc(t)->address, &seven, 4, 8, NULL, 0, NULL),
+        ZE_RESULT_SUCCESS);
+    cr_expect_eq(tn_stream_query(home), 0);
+    unlink(gate_file);
+    cr_expect_eq(tn_stream_synchronize(home), TN_OK);
+    while (!tn_stream_query(home)) continue;
+    cr_assert_eq(tn_to_host(s, t, values, sizeof values), TN_OK);
+    cr_expect(values[0] == 7 && values[1] == 7, "%g, %g", (double)values[0], (double)values[1]);
 }
 
 /* Intel's driver is slow to say that an event with timestamps has not come. */
