@@ -99,13 +99,13 @@ static int32_t take_absent(const tni_op *op, uint32_t i, tn_value *v)
 {
     static const int64_t none;
     const tni_argument *a = &op->schema->args[i];
-    if (a->is_optional || a->type == TNI_TYPE_GENERATOR) return TN_OK;
-    if (!a->is_list || !list_tag(a->type)) return bad_argument(op, i, v);
-    if (v->count) /* in C++ an integer 0 is a null pointer: tn_permute(s, x, {0, 1}) */
+    if (v->count && a->is_list) /* in C++ an integer 0 is a null pointer: tn_permute(s, x, {0, 1}) */
         return tni_error(
             TN_E_ARGUMENT,
             "%s(): argument '%s' (position %u): a list that points to NULL has no items (got %u)",
             op->schema->name, a->name, i + 1, v->count);
+    if (a->is_optional || a->type == TNI_TYPE_GENERATOR) return TN_OK;
+    if (!a->is_list || !list_tag(a->type)) return bad_argument(op, i, v);
     *v = tn_value_make(list_tag(a->type), 0);
     v->as.ints = &none;
     return TN_OK;
@@ -212,10 +212,11 @@ static int32_t wrong_count(const tni_op *op, uint32_t n_args)
                      s->args[n_args].name, n_args + 1, s->text);
 }
 
-/* Whether a value fits by its tag alone. Lists fit unless their length or items must be checked. */
+/* Whether a value fits by its tag alone. Lists fit unless their length or items must be checked; an absent list must
+ * have no items. */
 static int32_t fits_as_it_is(const tni_argument *a, const tn_value *v)
 {
-    if (v->tag == TN_TAG_NONE) return a->is_optional;
+    if (v->tag == TN_TAG_NONE) return a->is_optional && !a->is_list;
     if (!a->is_list) return !fits_item(a, v);
     if (a->list_length > 1 || (v->tag == TN_TAG_TENSORS && !a->optional_items)) return 0;
     return !fits_list(a, v);
@@ -255,8 +256,8 @@ int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value
     c->frame.args = c->args;
     for (i = 0; i < s->n_args; i++) {
         int32_t status;
-        if (i >= n_args ||
-            (c->args[i].tag == TN_TAG_NONE && !s->args[i].is_optional && s->args[i].default_text)) {
+        if (i >= n_args || (c->args[i].tag == TN_TAG_NONE && !c->args[i].count && !s->args[i].is_optional &&
+                            s->args[i].default_text)) {
             if (i >= n_args && !s->args[i].default_text && !s->args[i].is_optional) return wrong_count(op, i);
             c->args[i] = s->args[i].default_value;
             continue;

@@ -678,6 +678,19 @@ Test(call, items_of_lists_that_point_to_null)
     expect_error(
         TN_E_ARGUMENT,
         "block_diag(): argument 'tensors' (position 1): a list that points to NULL has no items (got 2)");
+    /* optional lists, and options with a default */
+    cr_expect_null(tn_sum_dim(s, x, ints));
+    expect_error(TN_E_ARGUMENT,
+                 "sum(): argument 'dim' (position 2): a list that points to NULL has no items (got 1)");
+    cr_expect_null(tn_logsumexp(s, x, ints));
+    expect_error(TN_E_ARGUMENT,
+                 "logsumexp(): argument 'dim' (position 2): a list that points to NULL has no items (got 1)");
+    cr_expect_null(tn_var_correction(s, x, .dim = ints));
+    expect_error(TN_E_ARGUMENT,
+                 "var(): argument 'dim' (position 2): a list that points to NULL has no items (got 1)");
+    cr_expect_null(tn_roll(s, x, TN_INTS(1), .dims = ints));
+    expect_error(TN_E_ARGUMENT,
+                 "roll(): argument 'dims' (position 3): a list that points to NULL has no items (got 1)");
 }
 
 /* ---- Values that a program made by hand, or that are another context's ---- */

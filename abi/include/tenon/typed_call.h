@@ -145,7 +145,8 @@ static inline TN_ALWAYS_INLINE tn_value tn_ops_option(tn_value v, tn_value other
     return v.tag == TN_OPS_UNSET_TAG ? other : tn_value_make(TN_TAG_PLAIN, 0);
 }
 /* The value of a list option: the list, or the default if it is absent or unset. A plain number set the address of
- * the one that was unset, and not the count. */
+ * the one that was unset, and not the count. A list that points to NULL but has items goes on as it is: the call
+ * refuses it. */
 static inline TN_ALWAYS_INLINE tn_value tn_ops_option_list(tn_value list, tn_value other)
 {
     const int unset = list.as.pointer == TN_OPS_UNSET_DATA,
@@ -154,7 +155,7 @@ static inline TN_ALWAYS_INLINE tn_value tn_ops_option_list(tn_value list, tn_val
     if (__builtin_constant_p(plain) && plain) tn_ops_plain_list();
 #endif
     if (plain) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.tag == TN_TAG_NONE || unset ? other : list;
+    return unset || (list.tag == TN_TAG_NONE && list.count == 0) ? other : list;
 }
 static inline TN_ALWAYS_INLINE tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
 {
