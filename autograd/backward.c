@@ -69,10 +69,25 @@ static int32_t check_root_gradient(const tn_tensor *root, const tn_tensor *grad,
     return TN_OK;
 }
 
+int32_t tni_bad_list(const char *call, const char *argument, tn_tensors list)
+{
+    return tni_error(TN_E_ARGUMENT, "%s: argument '%s' has %lld tensor%s%s", call, argument,
+                     (long long)list.count, list.count == 1 ? "" : "s", list.data ? "" : " and no list");
+}
+
+/* Absent lists have no tensors. */
+static int32_t check_list(const char *argument, tn_tensors list)
+{
+    return list.data || !list.count ? TN_OK : tni_bad_list("backward", argument, list);
+}
+
 static int32_t check_goal(const tni_goal *goal)
 {
     if (goal->roots.count <= 0 || !goal->roots.data)
         return tni_error(TN_E_ARGUMENT, "backward: there are no tensors to start from");
+    int32_t listed = check_list("grad_outputs", goal->grads);
+    if (!listed) listed = check_list("inputs", goal->inputs);
+    if (listed) return listed;
     if (goal->grads.count && goal->grads.count != goal->roots.count)
         return tni_error(TN_E_ARGUMENT, "got %lld tensors and %lld gradients", (long long)goal->roots.count,
                          (long long)goal->grads.count);
@@ -93,7 +108,7 @@ static int32_t check_goal(const tni_goal *goal)
 static void fill_goal(tni_goal *goal, const tn_backward_options *o, tn_tensors roots)
 {
     goal->roots = roots;
-    goal->grads = o->grad_outputs.data ? o->grad_outputs : (tn_tensors){NULL, 0};
+    goal->grads = o->grad_outputs;
     goal->create_graph = o->create_graph;
     goal->keep_graph = o->retain_graph || o->create_graph;
 }

@@ -390,8 +390,7 @@ int32_t tn_checkpoint(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors input
     if (!status && !f) status = tni_error(TN_E_ARGUMENT, "checkpoint: argument 'f' is NULL");
     if (!status && !out) status = tni_error(TN_E_ARGUMENT, "checkpoint: argument 'out' is NULL");
     if (!status && (inputs.count < 0 || (inputs.count && !inputs.data)))
-        status = tni_error(TN_E_ARGUMENT, "checkpoint: argument 'inputs' has %lld tensors%s",
-                           (long long)inputs.count, inputs.data ? "" : " and no list");
+        status = tni_bad_list("checkpoint", "inputs", inputs);
     if (status || tn_scope_failed(s)) {
         if (o.destroy) o.destroy(user);
         return tn_scope_failed(s) ? tn_scope_failed(s) : tni_scope_record(s, status);

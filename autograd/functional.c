@@ -80,9 +80,7 @@ static int32_t point_open(point *p, const char *name, tn_scope *s, tn_tensors_fn
     if (!p->o.n_outs) p->o.n_outs = 1;
     if (!f || !out)
         return fail(s, tni_error(TN_E_ARGUMENT, "%s: argument '%s' is NULL", name, f ? "out" : "f"));
-    if (inputs.count <= 0 || !inputs.data)
-        return fail(s, tni_error(TN_E_ARGUMENT, "%s: argument 'inputs' has %lld tensors%s", name,
-                                 (long long)inputs.count, inputs.data ? "" : " and no list"));
+    if (inputs.count <= 0 || !inputs.data) return fail(s, tni_bad_list(name, "inputs", inputs));
     p->s = tn_scope_open_child(
         s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_ON});
     if (!p->s) return fail(s, TN_E_OUT_OF_MEMORY);

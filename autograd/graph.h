@@ -312,6 +312,8 @@ typedef struct tni_goal {
     int32_t create_graph;
 } tni_goal;
 int32_t tni_engine_run(tn_scope *s, const tni_goal *goal);
+/* The error of a list of tensors that points to NULL, or whose number of tensors `call` does not take. */
+int32_t tni_bad_list(const char *call, const char *argument, tn_tensors list);
 /* Converts a gradient to the sizes, dtype and kind in `note`. Borrowed from the scope. */
 tn_tensor *tni_change_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
                                uint32_t i);

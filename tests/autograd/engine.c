@@ -475,6 +475,10 @@ Test(engine, what_backward_and_grad_refuse)
     expect_error(s, "got 1 tensors and 2 gradients");
     tn_backward_with(s, TN_TENSORS(y), &no_inputs);
     expect_error(s, "`inputs` argument to `backward` cannot be empty.");
+    tn_backward_with(s, TN_TENSORS(y), &(tn_backward_options){.size = sizeof two, .inputs = {NULL, 1}});
+    expect_error(s, "backward: argument 'inputs' has 1 tensor and no list");
+    tn_backward_with(s, TN_TENSORS(y), &(tn_backward_options){.size = sizeof two, .grad_outputs = {NULL, 1}});
+    expect_error(s, "backward: argument 'grad_outputs' has 1 tensor and no list");
     tn_backward_with(s, TN_TENSORS(y), &constant);
     expect_error(s, "One of the differentiated Tensors does not require grad");
     tn_tensor *unused = VECTOR(s, 1, 2);
