@@ -560,6 +560,7 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
     case TN_NATIVE_STREAM: /* what comes behind, on this queue, finds all work of the stream submitted */
         pthread_mutex_lock(&d->lock);
         status = vulkan_commit(handle);
+        ((vulkan_queue *)handle)->is_shared = 1;
         pthread_mutex_unlock(&d->lock);
         if (!status) *out = (uintptr_t)d->queue;
         return status;

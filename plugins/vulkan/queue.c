@@ -422,6 +422,14 @@ int32_t vulkan_end(vulkan_queue *q, double work)
     return TN_OK;
 }
 
+/* An empty batch behind what others have submitted: its end is theirs, too. */
+static int32_t mark(vulkan_queue *q)
+{
+    int32_t status = q->is_shared ? open_batch(q) : TN_OK;
+    if (!status && q->is_shared) q->open->n_commands++;
+    return status;
+}
+
 /* ---- Queues ----------------------------------------------------------------------------------------------- */
 
 int32_t vulkan_queue_create(void *device, int32_t priority, void **out_queue)
@@ -475,9 +483,12 @@ int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done)
     vulkan_queue *q = queue;
     int32_t done = 0;
     pthread_mutex_lock(&d->lock);
+    int32_t status = q->is_marked ? TN_OK : mark(q);
+    if (!status) q->is_marked = q->is_shared;
     (void)close_batch(q); /* what it drops is reported below */
-    int32_t status = vulkan_submit_all(d);
+    if (!status) status = vulkan_submit_all(d);
     if (!status) status = vulkan_timeline_reached(d, q->timeline, q->timeline->last, &done);
+    if (done) q->is_marked = 0;
     if (!status) status = retire(q);
     if (!status) status = report_dropped(q);
     if (!status) *out_done = done;
@@ -490,12 +501,14 @@ int32_t vulkan_queue_finish(void *device, void *queue)
     vulkan_device *d = device;
     vulkan_queue *q = queue;
     pthread_mutex_lock(&d->lock);
+    int32_t status = mark(q);
     (void)close_batch(q); /* what it drops is reported below */
-    int32_t status = vulkan_submit_all(d);
+    if (!status) status = vulkan_submit_all(d);
     uint64_t last = q->timeline->last;
     pthread_mutex_unlock(&d->lock);
     if (!status) status = vulkan_timeline_wait(d, q->timeline, last);
     pthread_mutex_lock(&d->lock);
+    q->is_marked = 0;
     if (!status) status = retire(q);
     if (!status) vulkan_collect(d);
     if (!status) status = report_dropped(q);
@@ -564,7 +577,8 @@ int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *
     b->callback = callback;
     b->user = user;
     pthread_mutex_lock(&d->lock);
-    int32_t status = vulkan_commit(q);
+    int32_t status = mark(q);
+    if (!status) status = vulkan_commit(q);
     if (status) {
         free(b);
     } else {

@@ -130,6 +130,8 @@ typedef struct vulkan_queue {
     vulkan_batch *submitted, *last_submitted;
     uint32_t n_submitted;
     uint32_t n_dropped; /* commands that did not run, which is not reported yet */
+    int32_t is_shared;  /* others have the handle of the device's queue, and may submit, too */
+    int32_t is_marked;  /* a query found their work unfinished, and a batch stands behind it */
 } vulkan_queue;
 
 typedef struct vulkan_event {

@@ -230,6 +230,66 @@ Test(driver, a_native_wait_for_what_is_behind_a_callback)
     driver->free(device, memory);
 }
 
+/* Work that ends when a semaphore has a value. */
+static void submit_wait(VkQueue queue, VkSemaphore semaphore, uint64_t value)
+{
+    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                                    .waitSemaphoreValueCount = 1,
+                                                    .pWaitSemaphoreValues = &value};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .waitSemaphoreCount = 1,
+                               .pWaitSemaphores = &semaphore,
+                               .pWaitDstStageMask = &stage};
+    vulkan_device *d = device;
+    cr_assert_eq(d->vk.QueueSubmit(queue, 1, &info, VK_NULL_HANDLE), VK_SUCCESS);
+}
+
+static void *open_later(void *timeline)
+{
+    vulkan_device *d = device;
+    vulkan_timeline *gate = timeline;
+    const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+                                        .semaphore = gate->semaphore,
+                                        .value = ++gate->last};
+    usleep(50000);
+    atomic_store(&has_run, 1);
+    cr_assert_eq(d->vk.SignalSemaphore(d->device, &info), VK_SUCCESS);
+    return NULL;
+}
+
+/* Another library submits to the queue of which the program has the handle. */
+Test(driver, a_stream_sees_what_others_have_submitted)
+{
+    vulkan_device *d = device;
+    vulkan_timeline *gate;
+    uint64_t native;
+    int32_t done = 1;
+    void *queue = queue_of_test();
+    pthread_t thread;
+    cr_assert_eq(vulkan_timeline_create(d, &gate), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->native(device, TN_NATIVE_STREAM, queue, &native), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->queue_finish(device, queue), TN_OK, "%s", last_error);
+    for (uint64_t round = 1; round <= 3; round++) {
+        submit_wait((VkQueue)(uintptr_t)native, gate->semaphore, round);
+        for (int32_t i = 0; i < 3; i++) {
+            cr_assert_eq(driver->queue_query(device, queue, &done), TN_OK, "%s", last_error);
+            cr_assert_eq(done, 0, "query %d of round %d", i, (int)round);
+        }
+        atomic_store(&has_run, 0);
+        cr_assert_eq(pthread_create(&thread, NULL, open_later, gate), 0);
+        if (round == 1)
+            cr_assert_eq(driver->queue_finish(device, queue), TN_OK, "%s", last_error);
+        else
+            while (!done) cr_assert_eq(driver->queue_query(device, queue, &done), TN_OK, "%s", last_error);
+        cr_assert(atomic_load(&has_run), "the stream is done before the work of the other library");
+        cr_assert_eq(pthread_join(thread, NULL), 0);
+    }
+    driver->queue_destroy(device, queue);
+    vulkan_timeline_release(d, gate);
+}
+
 static VkSemaphore end_of_native, destroyed;
 static VKAPI_ATTR VkResult VKAPI_CALL never_submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
                                                    VkFence fence)
