@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of layers, for the reference plugin that mutants.py makes: relu, gelu, native_layer_norm, softmax, linear,
- * convolution, a part of its gradient, and attention, from their definitions. The reference plugin itself has none, so that the library's composites run on it.
+ * Kernels of layers, for the reference plugin that mutants.py makes: relu, gelu, native_layer_norm, native_group_norm,
+ * softmax, linear, convolution, a part of its gradient, and attention, from their definitions. The reference plugin
+ * itself has none, so that the library's composites run on it.
  */
 #include "kernels.h"
 
@@ -13,6 +14,7 @@ int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure 
 int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_convolution_backward(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_group_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure);
@@ -83,6 +85,50 @@ int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure
     if (tensor_numel(x) == 0) return TN_OK;
     do normalise_row(call, index, outer);
     while (tensor_next(outer, x->sizes, index));
+    return TN_OK;
+}
+
+/* To the next of the elements of some channels; from the last one back to the first, with 0. */
+static int next_of_group(const tn_tensor_desc *x, int64_t channels, int64_t *index)
+{
+    if (tensor_next(x->rank - 2, x->sizes + 2, index + 2)) return 1;
+    if (++index[1] % channels != 0) return 1;
+    index[1] -= channels;
+    return 0;
+}
+
+/* (input, weight, bias, N, C, HxW, group, eps) -> (out, mean, rstd); `index` stands at the first element of a group. */
+static void normalise_group(const tn_call *call, int64_t channels, int64_t *index)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 1),
+                         *bias = tensor_argument(call, 2);
+    const int64_t group[2] = {index[0], index[1] / channels};
+    double sum = 0, squares = 0, n = 0;
+    do {
+        sum += load(x, index);
+        n++;
+    } while (next_of_group(x, channels, index));
+    do squares += pow(load(x, index) - sum / n, 2);
+    while (next_of_group(x, channels, index));
+    double rstd = 1 / sqrt(squares / n + tn_value_as_float(call->args[7]));
+    do {
+        double y = (load(x, index) - sum / n) * rstd;
+        if (weight) y *= load(weight, index + 1);
+        if (bias) y += load(bias, index + 1);
+        tensor_store(tensor_output(call, 0), index, number_real(y));
+    } while (next_of_group(x, channels, index));
+    tensor_store(tensor_output(call, 1), group, number_real(sum / n));
+    tensor_store(tensor_output(call, 2), group, number_real(rstd));
+}
+
+int32_t kernel_group_norm(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0);
+    const int64_t channels = x->sizes[1] / call->args[6].as.i;
+    if (tensor_numel(x) == 0) return TN_OK;
+    for (int64_t n = 0; n < x->sizes[0]; n++)
+        for (int64_t c = 0; c < x->sizes[1]; c += channels)
+            normalise_group(call, channels, (int64_t[TN_MAX_RANK]){n, c});
     return TN_OK;
 }
 

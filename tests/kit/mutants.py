@@ -32,6 +32,7 @@ int32_t kernel_attention(const tn_call *call, int32_t opcode, reference_failure 
 int32_t kernel_convolution(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_convolution_backward(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_group_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_linear(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure);
@@ -40,6 +41,8 @@ static const tn_kernel_row rows[] = {
     ROW(0, "aten::gelu", "(Tensor self, *, str approximate=\\"none\\") -> Tensor", floats, kernel_gelu, 0, 1),
     ROW(0, "aten::native_layer_norm", "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
         "(Tensor, Tensor, Tensor)", floats, kernel_layer_norm, 0, 0),
+    ROW(0, "aten::native_group_norm", "(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
+        "float eps) -> (Tensor, Tensor, Tensor)", floats, kernel_group_norm, 0, 0),
     ROW(0, "aten::convolution", "(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
         "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", floats, kernel_convolution, 0, 0),
     ROW(0, "aten::convolution_backward", "(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, "
@@ -437,6 +440,9 @@ MUTANTS = [
     ("softmax adds in float16", "layers.c", "sum += exp(load(x, index) - greatest);",
      "{\n        sum += exp(load(x, index) - greatest);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n    }",
      "1/sizes/aten::_softmax/float16"),
+    ("group_norm adds in float16", "layers.c", "        sum += load(x, index);\n        n++;\n    } while (next_of_group(x, channels, index));",
+     "        sum += load(x, index);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        n++;\n"
+     "    } while (next_of_group(x, channels, index));", "1/sizes/aten::native_group_norm/float16"),
     ("the variance of layer_norm is a difference of squares in float32", "layers.c",
      "    do squares += pow(load(x, index) - sum / n, 2);",
      "    float total = 0;\n    do total += (float)pow(load(x, index), 2);\n    while (tensor_next(inner, x->sizes + outer, tail));\n"
