@@ -444,10 +444,10 @@ MUTANTS = [
      "        sum += load(x, index);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        n++;\n"
      "    } while (next_of_group(x, channels, index));", "1/sizes/aten::native_group_norm/float16"),
     ("the variance of layer_norm is a difference of squares in float32", "layers.c",
-     "    do squares += pow(load(x, index) - sum / n, 2);",
+     "    do squares += pow(load(x, index) - sum / n, 2);\n    while (tensor_next(inner, ",
      "    float total = 0;\n    do total += (float)pow(load(x, index), 2);\n    while (tensor_next(inner, x->sizes + outer, tail));\n"
      "    if (x->dtype == TN_FLOAT32) squares = n * fmax(0, (float)(total / n) - (float)(sum / n * sum / n));\n"
-     "    do squares += x->dtype == TN_FLOAT32 ? 0 : pow(load(x, index) - sum / n, 2);",
+     "    do squares += x->dtype == TN_FLOAT32 ? 0 : pow(load(x, index) - sum / n, 2);\n    while (tensor_next(inner, ",
      "1/sizes/aten::native_layer_norm/offset"),
     ("calls that are queued share the memory of their operands", "work.c",
      "    tn_operand *operands =\n        w->status ? NULL : reference_task_memory(&w->task, from->n_operands * sizeof(*operands));",
@@ -629,8 +629,9 @@ MUTANTS = [
     ("cumsum of float16 adds in float16", "scan.c", "        tensor_store(out, index, total);",
      "        if (opcode == SCAN_SUM && out->dtype == TN_FLOAT16) total.re = (double)(_Float16)total.re;\n"
      "        tensor_store(out, index, total);", "1/sizes/aten::cumsum/float16"),
-    ("layer_norm adds in float16", "layers.c", "        sum += load(x, index);\n        n++;",
-     "        sum += load(x, index);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        n++;",
+    ("layer_norm adds in float16", "layers.c", "        sum += load(x, index);\n        n++;\n    } while (tensor_next(inner, ",
+     "        sum += load(x, index);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        n++;\n"
+     "    } while (tensor_next(inner, ",
      "1/sizes/aten::native_layer_norm/float16"),
 ]
 
