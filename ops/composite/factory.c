@@ -93,13 +93,19 @@ FORWARD(composite_new_zeros, give_new_filled, 0)
 
 /* ---- steps ---- */
 
+static int32_t check_fits(tn_scope *s, tn_value number, tn_dtype dtype)
+{
+    const char *name = tni_overflowing(number, dtype);
+    return name ? tni_scope_failf(s, TN_E_DTYPE, TNI_OVERFLOW, name) : TN_OK;
+}
+
 static int32_t check_range(tn_scope *s, tn_value from, tn_value to, tn_value by)
 {
     const double start = tn_value_as_float(from), end = tn_value_as_float(to), step = tn_value_as_float(by);
     const tn_value all[] = {from, to, by};
     for (uint32_t i = 0; i < 3; i++) {
-        if (tni_overflowing(all[i], TN_FLOAT64))
-            return tni_scope_failf(s, TN_E_DTYPE, TNI_OVERFLOW, "double");
+        int32_t status = check_fits(s, all[i], TN_FLOAT64);
+        if (status) return status;
     }
     if (step == 0) return tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
     if (!isfinite(start) || !isfinite(end))
@@ -228,6 +234,9 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p, const char *name)
             tni_default_dtype(s->ctx) == TN_FLOAT64 ? "double" : "float", tni_dtype_error_name(p->o.dtype));
     if (!p->o.dtype)
         p->o.dtype = complex ? tni_dtype_to_complex(tni_default_dtype(s->ctx)) : tni_default_dtype(s->ctx);
+    /* the end of one step is not read */
+    if (p->steps > 1 && check_fits(s, p->end, p->o.dtype)) return tn_scope_failed(s);
+    if (p->steps > 0 && check_fits(s, p->start, p->o.dtype)) return tn_scope_failed(s);
     p->start = number_in(p->start, p->o.dtype);
     p->end = number_in(p->end, p->o.dtype);
     return TN_OK;

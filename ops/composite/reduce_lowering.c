@@ -58,13 +58,20 @@ void composite_std_mean_correction(tn_scope *s, const tn_value *args, tn_value *
 
 /* ---- norms: they overflow where the dtype does ---- */
 
+/* Whether each result is of one element, whose norm is its size, however large. */
+static int32_t is_of_one(tn_scope *s, const tn_tensor *t, tn_ints dims)
+{
+    const int64_t rank = t ? rank_of(t) : 0;
+    return t && tni_numel_of((tn_ints){tn_desc(t)->sizes, rank}, tni_dims(s, dims, rank)) == 1;
+}
+
 static tn_tensor *norm_of(tn_scope *s, tn_tensor *t, double order, tn_ints dims, int32_t keepdim)
 {
     if (order == INFINITY && t && tn_tensor_numel(t) == 0) return tn_sum_dim(s, t, dims, .keepdim = keepdim);
     if (order == INFINITY) return tn_amax(s, t, .dim = dims, .keepdim = keepdim);
     if (order == -INFINITY) return tn_amin(s, t, .dim = dims, .keepdim = keepdim);
     if (order == 0) return tn_sum_dim(s, tn_ne_scalar(s, t, 0), dims, .keepdim = keepdim);
-    if (order == 1) return tn_sum_dim(s, t, dims, .keepdim = keepdim);
+    if (order == 1 || is_of_one(s, t, dims)) return tn_sum_dim(s, t, dims, .keepdim = keepdim);
     if (order == 2) return tn_sqrt(s, tn_sum_dim(s, tn_mul(s, t, t), dims, .keepdim = keepdim));
     tn_tensor *sum = tn_sum_dim(s, tn_pow_tensor_scalar(s, t, order), dims, .keepdim = keepdim);
     return tn_pow_tensor_scalar(s, sum, 1 / order);

@@ -149,7 +149,7 @@ static int32_t indexed_sizes(tni_frame *f, const tn_tensor *self, tni_shape *out
     index_shape x;
     int32_t empty_indexed = 0;
     TNI_TRY(read_indices(f, self, &x));
-    int64_t place = x.adjacent && x.first >= 0 ? x.first : 0, total = 1;
+    int64_t place = x.adjacent && x.first >= 0 ? x.first : 0, indices = 1;
     out->rank = 0;
     for (int64_t d = 0; d < rank_of(self); d++) {
         int32_t indexed = d < list.count && list.data[d];
@@ -167,8 +167,8 @@ static int32_t indexed_sizes(tni_frame *f, const tn_tensor *self, tni_shape *out
             (out->rank - (uint64_t)place) * sizeof(int64_t));
     memcpy(out->sizes + place, x.shape.sizes, x.shape.rank * sizeof(int64_t));
     out->rank += x.shape.rank;
-    for (uint32_t d = 0; d < out->rank; d++) total *= out->sizes[d];
-    if (empty_indexed && total)
+    for (uint32_t d = 0; d < x.shape.rank; d++) indices *= x.shape.sizes[d];
+    if (empty_indexed && indices)
         return tni_fail(f, TN_E_INDEX, "index is out of bounds for dimension with size 0");
     return TN_OK;
 }

@@ -153,6 +153,10 @@ ON_EACH_DEVICE(formulas, norm_overflows_in_its_dtype)
     cr_assert(isinf(tn_item_double(s, tn_linalg_vector_norm(s, x))));
     EXPECT_NEAR(p, tn_linalg_vector_norm(s, tn__to_copy(s, x, .dtype = TN_FLOAT64)), 1e-6,
                 1.4142135623730951e20);
+    /* ... but not of one element */
+    EXPECT_NEAR(p, tn_linalg_vector_norm(s, tn_unsqueeze(s, x, 1), .dim = TN_INTS(1)), 1e-6, 1e20, 1e20);
+    EXPECT_NEAR(p, tn_linalg_vector_norm(s, tn_select(s, x, 0, 0), .ord = TN_SCALAR(3)), 1e-6, 1e20);
+    EXPECT(p, tn_linalg_vector_norm(s, tn_select(s, x, 0, 0), .ord = TN_SCALAR(0)), 1);
 }
 
 /* ---- Random numbers ------------------------------------------------------------------------------------- */

@@ -134,6 +134,10 @@ Test(refusals, of_factories)
     REFUSED(tn_linspace(s, TN_SCALAR(0), TN_SCALAR(1), -1), "number of steps must be non-negative");
     REFUSED(tn_linspace_tensor_tensor(s, v, v, 2), "only supports 0-dimensional start and end tensors");
     REFUSED(tn_linspace_tensor_scalar(s, v, 1, 2), "but got start with 1 dimension(s).");
+    REFUSED(tn_linspace(s, TN_SCALAR(-4.0), TN_SCALAR(1), 3, .dtype = TN_UINT8),
+            "value cannot be converted to type uint8_t without overflow");
+    REFUSED(tn_logspace(s, TN_SCALAR(0), TN_SCALAR(300), 3, .dtype = TN_INT8),
+            "value cannot be converted to type int8_t without overflow");
     REFUSED(tn_arange_start(s, TN_SCALAR(0), TN_SCALAR(INFINITY)), "unsupported range: 0 -> inf");
     REFUSED(tn_arange_start(s, TN_SCALAR(1), TN_SCALAR(0)),
             "upper bound and lower bound inconsistent with step sign");
@@ -362,6 +366,8 @@ Test(refusals, of_writes_at_indices)
             "reduce argument must be either add or multiply. Got odd");
     REFUSED(tn_scatter_reduce(s, m, 0, grid, m, "odd"),
             "must be either sum, prod, mean, amax or amin, got odd");
+    REFUSED(tn_index_put_default(s, tn_zeros(s, TN_INTS(0, 0)), TN_TENSORS(i), tn_zeros(s, TN_INTS(3, 0))),
+            "index is out of bounds for dimension with size 0");
     REFUSED(tn_index_add(s, m, 0, grid, m), "Index should have dimension 1 or 0 (got 2)");
     REFUSED(tn_index_add(s, m, 0, i, tn_to(s, m, TN_FLOAT32)),
             "self and source expected to have the same dtype");

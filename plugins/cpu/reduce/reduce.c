@@ -477,14 +477,16 @@ static int32_t run_reduction(void *self, const tn_call *call)
     return reduce(call, call->data, 0, 0);
 }
 
-/* aten::linalg_vector_norm(Tensor self, Scalar ord, ...) */
+/* aten::linalg_vector_norm(Tensor self, Scalar ord, ...). Of one element every norm is its size, also where its powers overflow. */
 static int32_t run_norm(void *self, const tn_call *call)
 {
     double order = float_arg(call, 1);
     reduction r = {CPU_REDUCE_norm_p, TAKE_NORM};
+    int64_t reduced = 1;
+    for (uint32_t d = call->nest->kept; d < call->nest->rank; d++) reduced *= call->nest->sizes[d];
     if (order == 0)
         r.op = CPU_REDUCE_count;
-    else if (order == 1)
+    else if (order == 1 || reduced == 1)
         r.op = CPU_REDUCE_norm_1;
     else if (order == 2)
         r.op = CPU_REDUCE_norm_2;
