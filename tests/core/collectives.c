@@ -145,6 +145,25 @@ Test(collectives, one_process_only)
     cr_assert_eq(local.live_communicators, 0);
 }
 
+Test(collectives, without_send_or_receive)
+{
+    static fake local = {
+        .type = "local", .count = 2, .device_class = TN_DEVICE_DISCRETE, .has_collectives = 1};
+    tni_driver driver = fake_driver(&local);
+    tn_communicator *other = NULL;
+    driver.collectives.receive = NULL;
+    cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
+    const tn_device two[] = {tn_device_parse(ctx, "local:0"), tn_device_parse(ctx, "local:1")};
+    cr_assert_eq(tn_communicator_create(ctx, two, 2, &other), TN_OK);
+    tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(0), NULL, two[0]);
+    REFUSED(tn_communicator_send(other, t, 1), TN_E_UNSUPPORTED,
+            "tn_communicator_send: plugin fake cannot send from rank to rank");
+    REFUSED(tn_communicator_receive(other, t, 1), TN_E_UNSUPPORTED,
+            "tn_communicator_receive: plugin fake cannot send from rank to rank");
+    tn_communicator_release(other);
+    cr_assert_eq(local.live_communicators, 0);
+}
+
 /* ---- A call that waits for ever ---------------------------------------------------------------------------- */
 
 static gate other_process;

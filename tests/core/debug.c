@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/interop.h>
 #include <tenon/io.h>
 #include <unistd.h>
 #include "core/debug.h"
+#include "core/dlpack.h"
 #include "core/log.h"
 #include "core/profile.h"
 #include "core/scope.h"
@@ -269,6 +271,50 @@ Test(debug, objects_are_listed_with_the_place_of_their_call)
         "TENON_DEBUG: train.c:7: leak: model 'first' was not destroyed (number 2)\n"
         "TENON_DEBUG: leak: model 'before' was not destroyed (number 1)\n"
         "TENON_DEBUG: 0 tensors, 0 scopes and 3 other objects are alive when the context is destroyed\n");
+}
+
+/* A call with a scope: objects that it made have its place, and so do tensors. */
+Test(debug, objects_of_a_call_with_a_scope_have_its_place)
+{
+    tn_context *ctx = watched("leaks");
+    int before, object;
+    tn_scope *s = tn_scope_open(ctx);
+    tn_debug_object_begin(ctx, &before, "model 'before'");
+    cr_assert_eq(tn_scope_place_begin(s), TN_PLACE_WANTED);
+    tn_debug_object_begin(ctx, &object, "model 'net'");
+    tn_tensor *kept = tn_retain(tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU));
+    tn_scope_call_place(s, "model.c", 5);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: model.c:5: leak: model 'net' was not destroyed (number 3)\n"
+        "TENON_DEBUG: leak: model 'before' was not destroyed (number 2)\n"
+        "TENON_DEBUG: model.c:5: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of "
+        "(number 4)\n"
+        "TENON_DEBUG: 1 tensor, 0 scopes and 2 other objects are alive when the context is destroyed\n");
+    tn_release(kept);
+    tn_debug_object_end(&object);
+    tn_debug_object_end(&before);
+}
+
+/* Tensors that no operator made. */
+Test(debug, leaks_of_imported_and_shared_tensors)
+{
+    tn_context *ctx = watched("leaks");
+    tn_scope *s = tn_scope_open(ctx);
+    DLManagedTensorVersioned *m = NULL;
+    tn_tensor *none = tn_from_data(s, TN_FLOAT32, TN_INTS(0, 3), NULL, TN_CPU);
+    cr_assert_eq(tn_to_dlpack(none, &m), TN_OK);
+    tn_tensor *imported = tn_retain(tn_from_dlpack(s, m)), *shared = tn_retain(tn_share(s, none));
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 3, "%s", l.text);
+    cr_assert_not_null(strstr(l.text, "tensor [0, 3] float32 with 1 reference, made by tn_from_dlpack"));
+    cr_assert_not_null(strstr(l.text, "tensor [0, 3] float32 with 1 reference, made by tn_share"));
+    tn_release(imported);
+    tn_release(shared);
+    cr_assert_eq(cpu.closed, 1);
 }
 
 /* A line of the log and the thread's error say it; the log is forgotten. */

@@ -61,6 +61,26 @@ Test(graph, devices_without_graphs)
     cr_assert_null(made);
 }
 
+Test(graph, pools_that_a_graph_does_not_take)
+{
+    tn_memory_pool *pool = NULL, *far = NULL;
+    cr_assert_eq(tn_memory_pool_create(ctx, first, &pool), TN_OK);
+    cr_assert_eq(tn_memory_pool_create(ctx, second, &far), TN_OK);
+    REFUSED(tn_graph_set_pool(NULL, pool), TN_E_ARGUMENT, "a graph is missing");
+    REFUSED(tn_graph_set_pool(g, far), TN_E_DEVICE,
+            "tn_graph_set_pool: the pool and the graph are of different devices");
+    cr_assert_eq(tn_graph_set_pool(g, pool), TN_OK);
+    cr_assert_eq(tn_graph_capture_begin(g, stream), TN_OK);
+    REFUSED(tn_graph_set_pool(g, NULL), TN_E_STATE, "tn_graph_set_pool: the graph is being captured");
+    cr_assert_eq(tn_graph_capture_end(g), TN_OK);
+    REFUSED(tn_graph_set_pool(g, NULL), TN_E_STATE,
+            "tn_graph_set_pool: the graph has been captured; reset it first");
+    cr_assert_eq(tn_graph_reset(g), TN_OK);
+    cr_assert_eq(tn_graph_set_pool(g, NULL), TN_OK);
+    tn_memory_pool_release(pool);
+    tn_memory_pool_release(far);
+}
+
 Test(graph, states)
 {
     tn_graph *another = NULL, *far = NULL;

@@ -348,6 +348,19 @@ Test(plugin_slots, memory_information)
     cr_assert_eq(tn_memory_set_fraction(ctx, missing, 0.5), TN_E_DEVICE);
 }
 
+/* A user's allocator needs a device that takes memory of others. */
+Test(plugin_slots, devices_that_take_no_allocator_of_the_user)
+{
+    fake own = {.type = "own", .count = 1, .device_class = TN_DEVICE_DISCRETE, .own_allocator = 1};
+    tn_context *other = fake_context(NULL, &own);
+    REFUSED(tn_memory_set_allocator(other, tn_device_parse(other, "own:0"), "lib.so", "a", "f"),
+            TN_E_UNSUPPORTED, "memory_set_allocator: plugin fake has an allocator of its own");
+    tn_context_destroy(other);
+    REFUSED(tn_memory_set_allocator(ctx, add(), "lib.so", "a", "f"), TN_E_UNSUPPORTED,
+            "memory_set_allocator: plugin fake takes no memory of other libraries (interop.import_pointer)");
+    cr_assert_eq(f.opened, 1);
+}
+
 /* Options of the environment that a device cannot have keep it from being opened. */
 Test(plugin_slots, options_of_the_environment)
 {
