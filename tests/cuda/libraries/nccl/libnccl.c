@@ -62,10 +62,10 @@ typedef struct comm {
     struct comm *next; /* of all: they are never freed, so that late uses are seen */
     CUcontext context;
     board *board;
-    int file, rank, world, is_dead;
+    int file, rank, world;
     int has_come;   /* at its first collective */
     char name[128]; /* of the file */
-    atomic_int aborted, late;
+    atomic_int aborted, late, is_dead;
     atomic_ullong issued, done, collectives;
 } comm;
 
