@@ -234,9 +234,8 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p, const char *name)
             tni_default_dtype(s->ctx) == TN_FLOAT64 ? "double" : "float", tni_dtype_error_name(p->o.dtype));
     if (!p->o.dtype)
         p->o.dtype = complex ? tni_dtype_to_complex(tni_default_dtype(s->ctx)) : tni_default_dtype(s->ctx);
-    /* the end of one step is not read */
-    if (p->steps > 1 && check_fits(s, p->end, p->o.dtype)) return tn_scope_failed(s);
-    if (p->steps > 0 && check_fits(s, p->start, p->o.dtype)) return tn_scope_failed(s);
+    if (p->steps > 1 && (check_fits(s, p->start, p->o.dtype) || check_fits(s, p->end, p->o.dtype)))
+        return tn_scope_failed(s);
     p->start = number_in(p->start, p->o.dtype);
     p->end = number_in(p->end, p->o.dtype);
     return TN_OK;
@@ -245,6 +244,8 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p, const char *name)
 static void linspace(tn_scope *s, spacing p, tn_value *outs)
 {
     if (tn_scope_failed(s) || prepare_spacing(s, &p, "linspace")) return;
+    /* One step fills with the start, which half types take as infinite where it is too large. */
+    if (p.steps == 1 && is_integer(p.o.dtype) && check_fits(s, p.start, p.o.dtype)) return;
     if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
     tn_tensor *t = tni_cast(s, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device), p.o.dtype);
     give(outs, 0, tni_pinned_with(s, t, p.o));

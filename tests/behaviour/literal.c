@@ -2,6 +2,8 @@
 /* Literal values that the reference documents print, or that follow from an operator's definition. */
 #include "fixture.h"
 
+#include <math.h>
+
 ON_EACH_DEVICE(literal, ranges)
 {
     tn_scope *s = p->s;
@@ -12,6 +14,10 @@ ON_EACH_DEVICE(literal, ranges)
     EXPECT_NEAR(p, tn_logspace(s, 0.1, 1.0, 5), 1e-4, 1.2589, 2.1135, 3.5481, 5.9566, 10);
     EXPECT_NEAR(p, tn_logspace(s, 0.1, 1.0, 1), 1e-4, 1.2589);
     EXPECT(p, tn_logspace(s, 2, 2, 1, .base = 2), 4);
+    /* Of one step the end is not read, and the start is no element of logspace. */
+    EXPECT(p, tn_linspace(s, 7, 300, 1, .dtype = TN_UINT8), 7);
+    EXPECT(p, tn_linspace(s, TN_SCALAR(1e6), 1, 1, .dtype = TN_FLOAT16), (double)INFINITY);
+    EXPECT(p, tn_logspace(s, TN_SCALAR(-4.0), 300, 1, .dtype = TN_UINT8), 0);
 }
 
 ON_EACH_DEVICE(literal, pointwise)

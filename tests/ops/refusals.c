@@ -136,6 +136,8 @@ Test(refusals, of_factories)
     REFUSED(tn_linspace_tensor_scalar(s, v, 1, 2), "but got start with 1 dimension(s).");
     REFUSED(tn_linspace(s, TN_SCALAR(-4.0), TN_SCALAR(1), 3, .dtype = TN_UINT8),
             "value cannot be converted to type uint8_t without overflow");
+    REFUSED(tn_linspace(s, TN_SCALAR(300), TN_SCALAR(1), 1, .dtype = TN_UINT8),
+            "value cannot be converted to type uint8_t without overflow");
     REFUSED(tn_logspace(s, TN_SCALAR(0), TN_SCALAR(300), 3, .dtype = TN_INT8),
             "value cannot be converted to type int8_t without overflow");
     REFUSED(tn_arange_start(s, TN_SCALAR(0), TN_SCALAR(INFINITY)), "unsupported range: 0 -> inf");
