@@ -85,24 +85,21 @@ static int32_t check_goal(const tni_goal *goal)
 {
     if (goal->roots.count <= 0 || !goal->roots.data)
         return tni_error(TN_E_ARGUMENT, "backward: there are no tensors to start from");
-    int32_t listed = check_list("grad_outputs", goal->grads);
-    if (!listed) listed = check_list("inputs", goal->inputs);
-    if (listed) return listed;
+    int32_t status = check_list("grad_outputs", goal->grads);
+    if (!status) status = check_list("inputs", goal->inputs);
+    if (status) return status;
     if (goal->grads.count && goal->grads.count != goal->roots.count)
         return tni_error(TN_E_ARGUMENT, "got %lld tensors and %lld gradients", (long long)goal->roots.count,
                          (long long)goal->grads.count);
-    for (int64_t i = 0; i < goal->roots.count; i++) {
-        int32_t status = check_root(goal->roots.data[i], i);
+    for (int64_t i = 0; i < goal->roots.count && !status; i++) {
+        status = check_root(goal->roots.data[i], i);
         if (!status)
             status =
                 check_root_gradient(goal->roots.data[i], goal->grads.count ? goal->grads.data[i] : NULL, i);
-        if (status) return status;
     }
-    for (int64_t i = 0; i < goal->inputs.count; i++) {
-        int32_t status = check_given("input", goal->inputs.data[i], i);
-        if (status) return status;
-    }
-    return TN_OK;
+    for (int64_t i = 0; i < goal->inputs.count && !status; i++)
+        status = check_given("input", goal->inputs.data[i], i);
+    return status;
 }
 
 static void fill_goal(tni_goal *goal, const tn_backward_options *o, tn_tensors roots)

@@ -664,33 +664,26 @@ Test(call, lists_without_items)
     expect_no_error();
 }
 
-/* In C++ the first integer of {0, 1} is a null pointer. */
+static void expect_no_items(const tn_tensor *result, const char *argument, int count)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s: a list that points to NULL has no items (got %d)", argument, count);
+    cr_expect_null(result);
+    expect_error(TN_E_ARGUMENT, text);
+}
+
+/* In C++ the first integer of {0, 1} is a null pointer. Lists may be required, optional, or have a default. */
 Test(call, items_of_lists_that_point_to_null)
 {
     const tn_ints ints = {NULL, 1};
-    cr_expect_null(tn_permute(s, x, ints));
-    expect_error(TN_E_ARGUMENT,
-                 "permute(): argument 'dims' (position 2): a list that points to NULL has no items (got 1)");
-    cr_expect_null(tn_flip(s, x, ints));
-    expect_error(TN_E_ARGUMENT,
-                 "flip(): argument 'dims' (position 2): a list that points to NULL has no items (got 1)");
-    cr_expect_null(tn_block_diag(s, (tn_tensors){NULL, 2}));
-    expect_error(
-        TN_E_ARGUMENT,
-        "block_diag(): argument 'tensors' (position 1): a list that points to NULL has no items (got 2)");
-    /* optional lists, and options with a default */
-    cr_expect_null(tn_sum_dim(s, x, ints));
-    expect_error(TN_E_ARGUMENT,
-                 "sum(): argument 'dim' (position 2): a list that points to NULL has no items (got 1)");
-    cr_expect_null(tn_logsumexp(s, x, ints));
-    expect_error(TN_E_ARGUMENT,
-                 "logsumexp(): argument 'dim' (position 2): a list that points to NULL has no items (got 1)");
-    cr_expect_null(tn_var_correction(s, x, .dim = ints));
-    expect_error(TN_E_ARGUMENT,
-                 "var(): argument 'dim' (position 2): a list that points to NULL has no items (got 1)");
-    cr_expect_null(tn_roll(s, x, TN_INTS(1), .dims = ints));
-    expect_error(TN_E_ARGUMENT,
-                 "roll(): argument 'dims' (position 3): a list that points to NULL has no items (got 1)");
+    expect_no_items(tn_permute(s, x, ints), "permute(): argument 'dims' (position 2)", 1);
+    expect_no_items(tn_flip(s, x, ints), "flip(): argument 'dims' (position 2)", 1);
+    expect_no_items(tn_block_diag(s, (tn_tensors){NULL, 2}), "block_diag(): argument 'tensors' (position 1)",
+                    2);
+    expect_no_items(tn_sum_dim(s, x, ints), "sum(): argument 'dim' (position 2)", 1);
+    expect_no_items(tn_logsumexp(s, x, ints), "logsumexp(): argument 'dim' (position 2)", 1);
+    expect_no_items(tn_var_correction(s, x, .dim = ints), "var(): argument 'dim' (position 2)", 1);
+    expect_no_items(tn_roll(s, x, TN_INTS(1), .dims = ints), "roll(): argument 'dims' (position 3)", 1);
 }
 
 /* ---- Values that a program made by hand, or that are another context's ---- */
