@@ -115,6 +115,10 @@ static int error(tn_scope *s)
     tn_scope_clear(s);
     if (tn_split(s, a, -1).data[0]) return wrong("a list of a failed call");
     tn_scope_clear(s);
+    /* the 0 is a null pointer */
+    if (tn_sum_dim(s, a, {0, 1}) || !std::strstr(tn_scope_error(s)->message, "a list that points to NULL has no items (got 1)"))
+        return wrong("a list of numbers in braces");
+    tn_scope_clear(s);
     return 0;
 }
 

@@ -238,8 +238,14 @@ static int lists(tn_context *ctx)
     };
     if (!is(tensor(tn_stack(s, TN_TENSORS(holder(a * 1), holder(b * 1)), o)), {1, 3, 2, 4})) return wrong("a list of temporary objects");
     tn_zeros_args absent;
-    absent.size = tn_ints{nullptr, 3};
+    absent.size = tn_ints{nullptr, 0};
     if (tensor(tn_zeros_with(s, &absent)).dim() != 0) return wrong("a list without an array");
+    const int64_t *nothing = nullptr;
+    for (const tn_zeros_args &args : {tn_zeros_args{tn_ints{nullptr, 3}}, tn_zeros_args{{nothing, 3}}}) {
+        if (tn_zeros_with(s, &args) || !std::strstr(tn_scope_error(s)->message, "points to NULL has no items (got 3)"))
+            return wrong("items of a list without an array");
+        tn_scope_clear(s);
+    }
     tn_roll_args both, one;
     auto pair_of_numbers = [](auto args) -> decltype(args.dims = {0, 1}) { return args.dims; };
     static_assert(!std::is_invocable_v<decltype(pair_of_numbers), tn_roll_args>); /* {0, 1} was a null pointer and a count */

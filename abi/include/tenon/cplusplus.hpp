@@ -78,18 +78,26 @@ static inline tn_ints tn_no_ints()
 #define TN_LIST_ITEMS 8
 template <class List, class Item> struct tn_list {
     const Item *borrowed;
-    int64_t count;
+    int64_t count;              /* below 0: of a list that points to NULL, which the call refuses */
     Item copied[TN_LIST_ITEMS]; /* the list, if `borrowed` is NULL */
     tn_list() : borrowed(nullptr), count(0), copied() {}
-    tn_list(const List &list) : borrowed(list.data), count(list.data ? list.count : 0), copied() {}
+    tn_list(const List &list)
+        : borrowed(list.data), count(list.data || list.count <= 0 ? list.count : -list.count), copied()
+    {
+    }
     /* A template, so that the first of {0, 1} does not become a pointer: such a list is TN_INTS(0, 1). */
-    template <class T> tn_list(T *items, int64_t n) : borrowed(items), count(n), copied() {}
+    template <class T> tn_list(T *items, int64_t n) : tn_list(List{items, n}) {}
     template <size_t N> tn_list(const tn_items<List, Item, N> &x) : borrowed(nullptr), count(static_cast<int64_t>(N)), copied()
     {
         static_assert(N <= TN_LIST_ITEMS, "more items than an option copies: write {array, count}, and keep the array");
         for (size_t i = 0; i < N; i++) copied[i] = x.items[i];
     }
-    operator List() const { return {borrowed || !count ? borrowed : copied, count}; }
+    operator List() const
+    {
+        if (borrowed || !count) return {borrowed, count};
+        if (count < 0) return {nullptr, -count};
+        return {copied, count};
+    }
 };
 
 /* The place of a call in the program. As a default argument it is that of the call. */
