@@ -91,6 +91,12 @@ MUTANTS = {
 }
 
 
+def mutants_of(file):
+    """The table of a file as (what is forgotten, file, text, replacement, the test that runs first)."""
+    return [(what, f"autograd/{file}.c", old, new, f"{file}/{test}") for test, mutants in MUTANTS[file].items()
+            for what, old, new in mutants]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, required=True)
@@ -98,9 +104,7 @@ def main():
     parser.add_argument("--of", choices=MUTANTS, required=True)
     parser.add_argument("--only", default="", help="mutants whose description contains this")
     o = parser.parse_args()
-    mutants = [(what, f"autograd/{o.of}.c", old, new, f"{o.of}/{test}")
-               for test, all_of_it in MUTANTS[o.of].items() for what, old, new in all_of_it if o.only in what]
-    return mutation.hunt_library(o.build.resolve(), o.program, os.environ, mutants)
+    return mutation.hunt_library(o.build.resolve(), o.program, os.environ, [m for m in mutants_of(o.of) if o.only in m[0]])
 
 
 if __name__ == "__main__":

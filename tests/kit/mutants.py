@@ -679,8 +679,12 @@ class Plugin:
         return "-fsanitize" not in " ".join(self.link)
 
     @staticmethod
+    def path_of(file):
+        return ROOT / ("tests/kit" if file == "layers.c" else PLUGIN) / file
+
+    @staticmethod
     def source(file):
-        return (ROOT / ("tests/kit" if file == "layers.c" else PLUGIN) / file).read_text()
+        return Plugin.path_of(file).read_text()
 
     def compile(self, folder, file, text):
         """The object of a file with this text, in a folder."""
