@@ -151,6 +151,17 @@ static int32_t check_kernels(const tn_kernels_interface *k, tni_reason *reason)
     return TN_OK;
 }
 
+static int32_t check_autocast(const tn_autocast_interface *a, tni_reason *reason)
+{
+    tn_dtype low = a->low_dtype;
+    if (!low || low == TN_FLOAT16 || low == TN_BFLOAT16 || low == TN_FLOAT32) return TN_OK;
+    const char *name = tn_dtype_name(low);
+    return tni_reason_set(reason, TN_E_CONTRACT,
+                          "interface 'tenon.autocast': low_dtype is 0x%x (%s), expected bfloat16, float16, "
+                          "float32 or 0",
+                          low, name ? name : "no dtype");
+}
+
 /* Experimental interfaces that the plugin says it has. Of them the host asks for tenon.x.activity only. */
 static int32_t take_experimental(tni_plugin *p, tni_reason *reason)
 {
@@ -184,6 +195,7 @@ static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
         if (device || !interfaces[i].required) status = take_interface(p, &interfaces[i], reason);
     }
     if (status == TN_OK) status = check_kernels(&p->kernels, reason);
+    if (status == TN_OK) status = check_autocast(&p->driver.autocast, reason);
     return status == TN_OK ? take_experimental(p, reason) : status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 0, what programs seldom reach: memory that the host maps, memory that grows, and streams of queues that the program
- * has. The library calls these slots for strided reads, for the allocator's option expandable_segments and for
- * tn_stream_wrap.
+ * Tier 0, what programs seldom reach: memory that the host maps, memory that grows, caches that are emptied, streams of
+ * queues that the program has, and classes of autocast. The library calls these slots for strided reads, for the
+ * allocator's option expandable_segments, where memory runs out, for tn_stream_wrap, and for calls in a region of autocast.
  */
 #include "hand.h"
 #include "sources.h"
@@ -151,6 +151,79 @@ static void run_resize(check_target *t, const check_case *c, check_result *out)
     free(room);
 }
 
+/* ---- memory.trim --------------------------------------------------------------------------------------- */
+
+enum { KEPT = 3 };
+
+/* Allocations that are in use keep their contents, also what queued work writes; there is memory afterwards. */
+static void trim(hand *h, void **x, uint8_t want[KEPT][MAPPED], check_result *out)
+{
+    uint8_t got[MAPPED];
+    for (int i = 0; i < KEPT; i++) {
+        void *freed =
+            (x[i] = hand_alloc(h, 0, MAPPED, NULL, out)) ? hand_alloc(h, 0, MAPPED, NULL, out) : NULL;
+        if (!freed || !write(h, x[i], 0, want[i], MAPPED, out)) return;
+        hand_free(h, 0, freed, MAPPED);
+    }
+    memset(want[0], 7, MAPPED);
+    if (!hand_ok(h, out, h->memory->fill(h->self, h->devices[0], x[0], 0, MAPPED, 7, h->streams[0]),
+                 "memory.fill") ||
+        !hand_ok(h, out, h->memory->trim(h->self, h->devices[0]), "memory.trim"))
+        return;
+    for (int i = 0; i < KEPT; i++)
+        if (!holds(h, x[i], want[i], got, MAPPED, "memory that is in use, after memory.trim", out)) return;
+    void *fresh = hand_alloc(h, 0, MAPPED, NULL, out);
+    if (fresh && write(h, fresh, 0, want[1], MAPPED, out))
+        holds(h, fresh, want[1], got, MAPPED, "an allocation made after memory.trim", out);
+    hand_free(h, 0, fresh, MAPPED);
+}
+
+static void run_trim(check_target *t, const check_case *c, check_result *out)
+{
+    uint8_t want[KEPT][MAPPED];
+    void *x[KEPT] = {NULL};
+    hand h;
+    for (uint32_t i = 0; i < KEPT; i++) pattern(want[i], MAPPED, (uint32_t)check_seed(t, c) + i);
+    if (hand_open(&h, t, 1, out) && h.count) {
+        if (HAND_HAS(h.memory, trim))
+            trim(&h, x, want, out);
+        else
+            check_skip(out, "the plugin has no memory.trim: it caches no memory");
+        for (int i = 0; i < KEPT; i++) hand_free(&h, 0, x[i], MAPPED);
+    }
+    hand_close(&h);
+}
+
+/* ---- autocast.classify --------------------------------------------------------------------------------- */
+
+/* The host's class or one of the contract's, also for an operator that the plugin does not know, and always the same:
+ * the host asks once. */
+static void classify(const tn_autocast_interface *a, const hand *h, const char *op, check_result *out)
+{
+    int32_t class = a->classify(h->self, op);
+    check_that(out, class >= -1 && class <= (int32_t)TN_AUTOCAST_WIDEST,
+               "autocast.classify of %s gave %d, expected -1 or a class from 0 to %u", op, class,
+               TN_AUTOCAST_WIDEST);
+    int32_t again = a->classify(h->self, op);
+    check_that(out, again == class, "autocast.classify of %s gave %d, then %d", op, class, again);
+}
+
+static void run_classify(check_target *t, const check_case *c, check_result *out)
+{
+    (void)c;
+    hand h;
+    if (hand_open(&h, t, 0, out)) {
+        const tn_autocast_interface *a = h.table.get_interface(h.self, "tenon.autocast", 1);
+        if (!HAND_HAS(a, classify)) check_skip(out, "the plugin has no classes of its own");
+        for (uint32_t i = 0; i < tn_inspect_operator_count(t->ctx) && out->outcome == CHECK_PASSED; i++) {
+            tn_operator_info op = {.size = sizeof op};
+            if (!tn_inspect_operator(t->ctx, i, &op)) classify(a, &h, op.name, out);
+        }
+        if (out->outcome == CHECK_PASSED) classify(a, &h, "kit::of_another_vendor", out);
+    }
+    hand_close(&h);
+}
+
 /* ---- stream.wrap --------------------------------------------------------------------------------------- */
 
 /* Writes x on one stream, waits for it, and reads it by the other. */
@@ -202,5 +275,7 @@ void check_tier0_rare(check_target *t, check_list *list)
     (void)t;
     check_add(list, &(check_case){.run = run_map}, "0/slot/memory.map");
     check_add(list, &(check_case){.run = run_resize}, "0/slot/memory.resize");
+    check_add(list, &(check_case){.run = run_trim}, "0/slot/memory.trim");
+    check_add(list, &(check_case){.run = run_classify}, "0/slot/autocast.classify");
     check_add(list, &(check_case){.run = run_wrap, .tags = CHECK_TAG_ALONE}, "0/slot/stream.wrap");
 }

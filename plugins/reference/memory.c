@@ -574,11 +574,17 @@ static int32_t memory_unmap(void *self, void *device, void *allocation, void *ho
     return data && (char *)host >= data ? TN_OK : TN_E_CONTRACT;
 }
 
-/* No trim: nothing is cached. */
-const tn_memory_interface reference_memory_interface =
-    TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill,
-                 .info = memory_info, .pin = memory_pin, .unpin = memory_unpin, .map = memory_map,
-                 .unmap = memory_unmap, .reserve = memory_reserve, .resize = memory_resize);
+/* Nothing is cached. */
+static int32_t memory_trim(void *self, void *device)
+{
+    (void)self;
+    return reference_check_lost(device);
+}
+
+const tn_memory_interface reference_memory_interface = TN_INTERFACE(
+    tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill, .info = memory_info,
+    .pin = memory_pin, .unpin = memory_unpin, .map = memory_map, .unmap = memory_unmap, .trim = memory_trim,
+    .reserve = memory_reserve, .resize = memory_resize);
 const tn_copy_interface reference_copy_interface =
     TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
                  .device_to_device = device_to_device, .peer = peer);

@@ -112,6 +112,18 @@ static const tn_device_interface device_interface =
                  .facts = device_facts, .open = device_open, .close = device_close, .status = device_status,
                  .synchronize = device_synchronize, .native = device_native);
 
+/* ---- Autocast ----------------------------------------------------------------------------------------- */
+
+/* The host's classes serve. */
+static int32_t classify(void *self, const char *op)
+{
+    (void)self, (void)op;
+    return -1;
+}
+
+static const tn_autocast_interface autocast_interface =
+    TN_INTERFACE(tn_autocast_interface, .low_dtype = TN_BFLOAT16, .classify = classify);
+
 /* ---- The plugin -------------------------------------------------------------------------------------- */
 
 static int32_t plugin_init(const tn_host *host, void **out_self)
@@ -165,6 +177,7 @@ static const tn_named_interface interfaces[] = {
     {"tenon.stream", &reference_stream_interface},
     {"tenon.event", &reference_event_interface},
     {"tenon.kernels", &reference_kernels_interface},
+    {"tenon.autocast", &autocast_interface},
     {"tenon.graph", &reference_graph_interface},
     {"tenon.collectives", &reference_collectives_interface},
     {"tenon.settings", &reference_settings_interface},

@@ -633,6 +633,14 @@ MUTANTS = [
      "        sum += load(x, index);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n        n++;\n"
      "    } while (tensor_next(inner, ",
      "1/sizes/aten::native_layer_norm/float16"),
+    ("memory.trim takes memory that is in use", "memory.c", "    (void)self;\n    return reference_check_lost(device);",
+     "    reference_state *state = self;\n    for (size_t i = 0; i < state->n_allocations; i++)\n"
+     "        if (state->allocations[i].device == device) memset(state->allocations[i].data, 0, 1);\n"
+     "    return reference_check_lost(device);", "0/slot/memory.trim"),
+    ("autocast.classify gives a number that is no class", "plugin.c", "    return -1;\n", "    return *op == 'a' ? -1 : 4;\n",
+     "0/slot/autocast.classify"),
+    ("autocast.classify gives other classes later", "plugin.c", "    return -1;\n",
+     "    static int32_t calls;\n    return calls++ ? TN_AUTOCAST_LOW : -1;\n", "0/slot/autocast.classify"),
 ]
 
 

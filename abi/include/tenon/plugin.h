@@ -454,6 +454,7 @@ typedef struct tn_kernels_interface {
 /* "tenon.autocast", version 1. Default: the host's classes of operators, and bfloat16. */
 typedef struct tn_autocast_interface {
     uint32_t size;
+    /* TN_BFLOAT16 or TN_FLOAT16; TN_FLOAT32 if the device computes in neither; 0: bfloat16. */
     tn_dtype low_dtype;
     /* TN_AUTOCAST_... of an operator ("aten::mm"), or -1 to use the host's class. */
     int32_t (*classify)(void *self, const char *op);

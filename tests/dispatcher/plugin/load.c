@@ -91,6 +91,8 @@ Test(load, refusals_name_what_is_missing)
         {"no_size", "interface 'tenon.device': size is 0"},
         {"no_copy", "the required interface 'tenon.copy' version 1 is missing"},
         {"no_rows", "interface 'tenon.kernels': 3 rows, but 'rows' is NULL"},
+        {"autocast_dtype", "interface 'tenon.autocast': low_dtype is 0x14000 (int64), expected bfloat16, "
+                           "float16, float32 or 0"},
         {"experimental_name",
          "interface 'tenon.experimental': name 0 is 'tenon.trace' (expected one that begins "
          "with 'tenon.x.')"},

@@ -182,6 +182,11 @@ static const tn_experimental_interface experimental = {
 #endif
 };
 
+#ifdef CASE_autocast_dtype
+static const tn_autocast_interface autocast_interface = {.size = sizeof(tn_autocast_interface),
+                                                         .low_dtype = TN_INT64};
+#endif
+
 static int32_t equal(const char *a, const char *b)
 {
     while (*a && *a == *b) a++, b++;
@@ -211,6 +216,9 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
 #endif
     if (equal(name, "tenon.stream")) return &stream_interface;
     if (equal(name, "tenon.kernels")) return &kernels_interface;
+#ifdef CASE_autocast_dtype
+    if (equal(name, "tenon.autocast")) return &autocast_interface;
+#endif
 #if defined(CASE_experimental) || defined(CASE_experimental_name) || defined(CASE_experimental_rest) || \
     defined(CASE_experimental_null)
     if (equal(name, "tenon.experimental")) return &experimental;
