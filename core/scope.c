@@ -273,6 +273,28 @@ int32_t tn_scope_close(tn_scope *s)
     return status;
 }
 
+tn_scope *tni_scope_open_refusing(tn_context *ctx, int32_t status)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    if (!s) return NULL;
+    tni_scope_record(s, status);
+    tni_scope_lend(s);
+    return s;
+}
+
+/* A call on a scope that has failed clears `wants_place`. */
+int32_t tni_scope_close_refusing(tn_scope *s)
+{
+    const int32_t status = s->wants_place ? TN_OK : s->status;
+    if (status) tni_error_restore(s->error);
+    tn_error_release(s->error);
+    s->error = NULL;
+    s->status = TN_OK;
+    tni_scope_take_back(s, 0);
+    tn_scope_close(s);
+    return status;
+}
+
 tn_context *tn_scope_context(const tn_scope *s)
 {
     return s ? s->ctx : NULL;

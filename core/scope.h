@@ -69,6 +69,13 @@ static inline void tni_scope_take_back(tn_scope *s, uint32_t was)
 {
     s->restores = (s->restores & ~TNI_SCOPE_LENT) | was;
 }
+/*
+ * A scope for a function that may not call operators: each call on it fails with the thread's error, whose status this is.
+ * NULL without memory. tni_scope_close_refusing closes it; if an operator was called, that error is the thread's again and
+ * the result its status, else TN_OK.
+ */
+tn_scope *tni_scope_open_refusing(tn_context *ctx, int32_t status);
+int32_t tni_scope_close_refusing(tn_scope *s);
 /* Lets go of all that the scope owns, as closing it would; it stays open. */
 void tni_scope_empty(tn_scope *s);
 /* Removes t from the scope without releasing it: the caller has the reference. 0 if it was not owned. */

@@ -125,7 +125,7 @@ int32_t tni_custom_infer(tni_frame *f)
     tni_frame_lend(f);
     status = op->def->infer(op->def->self, &call);
     tni_frame_take_back(f);
-    status = tni_plugin_status(op, "the shape rule", status);
+    status = tni_plugin_status(op, "the shape rule", tni_frame_end_refusing(f, status));
     if (op->form == TNI_FORM_INPLACE) return status ? status : check_written(f);
     for (uint32_t i = 0; i < op->n_returns && !status; i++) {
         if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR &&

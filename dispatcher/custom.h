@@ -20,6 +20,9 @@ int32_t tni_saved_name_next(const tni_schema *schema, const char **text, tni_sav
 /* The status that a plugin's function ("the kernel", "the composite") returned, with an error recorded; maps
  * invalid codes to TN_E_CONTRACT. */
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status);
+/* After a kernel or a shape rule: closes the scope that it asked for and may not have. `status`, or the error if it called
+ * an operator. */
+int32_t tni_frame_end_refusing(tni_frame *f, int32_t status);
 
 /* The functions of tn_host that take a call; see plugin.h. */
 int32_t tni_host_workspace(const tn_call *call, const tn_memory_request *request, tn_memory *out);

@@ -37,19 +37,20 @@ struct tni_frame {
     uint64_t reduced;    /* reductions: bits of the dimensions of argument 0 that are reduced */
     double identity;     /* reductions: the result over no elements */
     uint8_t keepdim;
-    uint8_t positions;          /* argmax and argmin: the reduced dimensions keep their order */
-    uint8_t done;               /* the rule made the outputs itself */
-    uint8_t is_kernel_scope;    /* `scope` is one that the row of a kernel asked for */
+    uint8_t positions;       /* argmax and argmin: the reduced dimensions keep their order */
+    uint8_t done;            /* the rule made the outputs itself */
+    uint8_t is_kernel_scope; /* `scope` is one that the row of a kernel asked for */
+    uint8_t refuses_scope;   /* `scope` is that of a function which may not call operators: each call fails */
     uint8_t reads_random_state; /* the row has TN_ROW_RANDOM_STATE */
     uint8_t runs_once;          /* the kernel may not be called again, see tn_kernel_fn */
-    uint8_t reserved[2];
+    uint8_t reserved;
 
     uint32_t wants_grad; /* an argument requires a gradient and recording is on */
     uint32_t arena_used; /* words */
     tni_device *open_device;
     tn_stream *stream;
     tni_kept *kept;
-    tn_scope *scope; /* of a composite or gradient function, or of a kernel */
+    tn_scope *scope; /* of a composite or gradient function, or of a kernel; or one that refuses */
 
     tni_out_meta meta[TNI_MAX_OUTPUTS];
     tn_tensor *given[TNI_MAX_OUTPUTS]; /* in-place and out forms: where output i goes; else NULL */

@@ -24,7 +24,7 @@ static tni_frame *frame_of(const tn_call *call, const char *what)
 /* A composite or a gradient, which work on the scope of the call; a kernel may have a scope, too. */
 static int32_t is_function(const tni_frame *f)
 {
-    return f->scope && !f->is_kernel_scope;
+    return f->scope && !f->is_kernel_scope && !f->refuses_scope;
 }
 
 static void release_block(void *block)
@@ -146,7 +146,7 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output 
     tni_frame *f = frame_of(call, "define_output");
     tn_output o;
     if (!f) return TN_E_CONTRACT;
-    if (f->open_device || f->scope)
+    if (f->open_device || is_function(f))
         return tni_fail(f, TN_E_CONTRACT, "define_output: only shape rules may call it");
     int32_t status = tni_struct_read(&o, sizeof o, output, "tn_output");
     if (status) return status;
@@ -176,10 +176,45 @@ int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
     return TN_OK;
 }
 
+/* The call ends it. */
+static void forget_scope(void *scope) {}
+
+/*
+ * For a kernel whose row has no scope, and for a shape rule. A plugin's typed calls read the scope before they call the
+ * host, so it cannot be NULL. What is kept lets tni_kernel_after look for it, which a call that keeps nothing does not reach.
+ */
+static __attribute__((noinline)) tn_scope *open_refusing(tni_frame *f)
+{
+    tni_kept *kept = f->open_device ? tni_alloc(f->ctx, sizeof *kept) : NULL;
+    if (f->open_device && !kept) return NULL;
+    const int32_t status =
+        f->open_device
+            ? tni_fail(f, TN_E_CONTRACT,
+                       "the kernel calls an operator, and its row does not have the flag TN_ROW_SCOPE")
+            : tni_fail(f, TN_E_CONTRACT, "the shape rule calls an operator (expected only define_output)");
+    f->scope = tni_scope_open_refusing(f->ctx, status);
+    f->refuses_scope = f->scope != NULL;
+    if (kept) {
+        *kept = (tni_kept){.next = f->kept, .release = forget_scope, .is_block = 1};
+        f->kept = kept;
+    }
+    return f->scope;
+}
+
+int32_t tni_frame_end_refusing(tni_frame *f, int32_t status)
+{
+    if (!f->refuses_scope) return status;
+    const int32_t refused = tni_scope_close_refusing(f->scope);
+    f->scope = NULL;
+    f->refuses_scope = 0;
+    return refused ? refused : status;
+}
+
 tn_scope *tni_host_call_scope(const tn_call *call)
 {
-    const tni_frame *f = frame_of(call, "call_scope");
-    return f ? f->scope : NULL;
+    tni_frame *f = frame_of(call, "call_scope");
+    if (!f) return NULL;
+    return f->scope ? f->scope : open_refusing(f);
 }
 
 int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,

@@ -81,6 +81,14 @@ static void release_kept(tni_frame *f)
     }
 }
 
+/* After a kernel, whose status it was: of what the kernel left. */
+static int32_t end_kernel(tni_frame *f, int32_t status)
+{
+    if (!f->kept) return status;
+    release_kept(f);
+    return tni_frame_end_refusing(f, status);
+}
+
 /* Completes the error of a failed kernel; maps invalid codes to TN_E_CONTRACT. */
 static int32_t kernel_failed(tni_device_type *type, const tni_kernel *k, const tni_op *op, int32_t status)
 {
@@ -241,15 +249,13 @@ static int32_t run_again(tni_frame *f, const tni_kernel *k)
     uint64_t freed;
     if (tni_stream_captures(f->stream) || tni_memory_reclaim(f->open_device, &freed))
         return TN_E_OUT_OF_MEMORY;
-    int32_t status = run_row(f, k);
-    if (f->kept) release_kept(f);
-    return status;
+    return end_kernel(f, run_row(f, k));
 }
 
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason)
 {
     const tni_op *op = f->op->base;
-    if (f->kept) release_kept(f);
+    status = end_kernel(f, status);
     if (status == TN_E_OUT_OF_MEMORY && !f->runs_once) status = run_again(f, k);
     if (status == TN_OK) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {

@@ -242,7 +242,7 @@ static int32_t use_host(void *self, const tn_call *call)
         if (call->host->random_reserve(call, NULL, 4, &numbers)) return TN_E_INTERNAL;
         if (call->host->resize_output(call, 0, 1, fewer)) return TN_E_INTERNAL;
         call_before = call;
-        return call->host->call_scope(call) ? TN_E_INTERNAL : call->host->resize_output(call, 0, 1, sizes);
+        return call->host->call_scope(call) ? call->host->resize_output(call, 0, 1, sizes) : TN_E_INTERNAL;
     case 1:
         return noted(call->host->resize_output(call, 3, 1, sizes));
     case 2:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/plugin.h>
+#include "../plugins/slots.h"
 #include "support.h"
 
 static tn_device device;
@@ -166,6 +167,61 @@ Test(host_requests, the_scope_of_a_kernel_has_failed)
     expect_failure(TN_E_SHAPE, "shape '[3]' is invalid for input of size 4");
 }
 
+/* As the typed calls of a plugin do it. */
+static int32_t call_an_operator(void *self, const tn_call *call)
+{
+    tn_scope *own = call->host->call_scope(call);
+    tn_value out = tn_value_int(1);
+    cr_expect_eq(call->host->call_scope(call), own);
+    runs++;
+    if (self) cr_expect_eq(slot_infer_like_first(NULL, call), TN_OK);
+    cr_expect_eq(TN_SCOPE_HOST(own)->scope_call(own, TN_OP_RELU, call->args, 1, &out, 1), TN_E_CONTRACT);
+    cr_expect_eq(out.tag, TN_TAG_NONE);
+    cr_expect_eq(TN_SCOPE_HOST(own)->scope_failed(own), TN_E_CONTRACT);
+    cr_expect_null(TN_SCOPE_HOST(own)->scope_memory(own, 8));
+    TN_SCOPE_HOST(own)->drop(own, call->args[0].as.tensor);
+    cr_expect_eq(tn_scope_close(own), TN_E_CONTRACT);
+    return TN_OK;
+}
+
+static int32_t ask_for_a_scope(void *self, const tn_call *call)
+{
+    runs++;
+    cr_expect_not_null(call->host->call_scope(call));
+    return self ? slot_infer_like_first(NULL, call) : TN_OK;
+}
+
+/* The call fails, whatever the kernel makes of the failure. One that asks for a scope and calls nothing does not. */
+Test(host_requests, kernels_without_a_scope_that_call_operators)
+{
+    cr_expect_null(ask_with(call_an_operator, 0));
+    cr_expect_eq(runs, 1);
+    expect_failure(TN_E_CONTRACT,
+                   "asks: the kernel calls an operator, and its row does not have the flag TN_ROW_SCOPE");
+    cr_assert_eq(tn_namespace_remove(ctx, "test"), TN_OK);
+    cr_expect_not_null(ask_with(ask_for_a_scope, 0));
+    cr_expect_eq(runs, 1);
+}
+
+Test(host_requests, shape_rules_that_call_operators)
+{
+    tn_kernel_fn rules[] = {call_an_operator, ask_for_a_scope};
+    add_row("cpu", SCHEMA, 0, do_nothing, NULL);
+    for (int i = 0; i < 2; i++) {
+        uint32_t op = define_with(&(tn_operator_def){
+            .size = sizeof(tn_operator_def), .schema = SCHEMA, .infer = rules[i], .self = &runs});
+        runs = 0;
+        tn_tensor *y = CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2))));
+        cr_expect_eq(runs, 1);
+        cr_expect_eq(y == NULL, i == 0);
+        if (!y)
+            expect_failure(TN_E_CONTRACT,
+                           "asks: the shape rule calls an operator (expected only define_output)");
+        cr_assert_eq(tn_namespace_remove(ctx, "test"), TN_OK);
+        add_row("cpu", SCHEMA, 0, do_nothing, NULL);
+    }
+}
+
 static int32_t wrong_rule(void *self, const tn_call *call)
 {
     const int64_t sizes[] = {2, 2}, strides[] = {2, -1};
@@ -238,7 +294,7 @@ static int32_t ask_for_the_outer(void *self, const tn_call *call)
 {
     runs++;
     cr_expect_eq(call->host->call_scope(outer_call), outer_scope);
-    cr_expect_null(call->host->call_scope(call), "a kernel without TN_ROW_SCOPE has none");
+    cr_expect_neq(call->host->call_scope(call), outer_scope, "a kernel without TN_ROW_SCOPE may not use it");
     return TN_OK;
 }
 

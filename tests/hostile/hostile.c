@@ -215,7 +215,7 @@ static const liar liars[] = {
               ", call #, kernel.run of " ADD ", call #: "},
     {.name = "kernel_calls_operators",
      .outcome = "add: ",
-     .also = "scope_call: no scope",
+     .also = "the kernel calls an operator, and its row does not have the flag TN_ROW_SCOPE",
      .found = "wrong-place of validate in host.call_scope, " ADD ", 0, host.call_scope of " ADD
               ", call #, kernel.run of " ADD ", call #: "},
     {.name = "resizes_what_is_not_its_own",

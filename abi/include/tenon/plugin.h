@@ -179,8 +179,8 @@ struct tn_host {
     int32_t (*define_output)(const tn_call *call, uint32_t i, const tn_output *output) TN_IN_KERNEL;
     /* For composites and gradients: output i is `t`, a tensor of the call's scope. */
     int32_t (*set_output)(const tn_call *call, uint32_t i, tn_tensor *t) TN_IN_KERNEL;
-    /* The scope of a composite or gradient, or of a kernel whose row has TN_ROW_SCOPE. With TN_PLUGIN defined
-     * the typed calls of ops.h work on it. */
+    /* The scope of a composite or gradient, or of a kernel whose row has TN_ROW_SCOPE; that of another function fails
+     * the call if operators are called on it. With TN_PLUGIN defined the typed calls of ops.h work on it. */
     /* clang-format off */
     tn_scope *(*call_scope)(const tn_call *call) TN_IN_KERNEL;
     /* clang-format on */
