@@ -12,6 +12,29 @@ int32_t tni_overlaps_itself(const tn_tensor *t)
     return 0;
 }
 
+int32_t tni_strides_overlap(uint32_t rank, const int64_t *sizes, const int64_t *strides)
+{
+    uint64_t done = 0;
+    int64_t last = 0, length; /* from the first element to the last one of the dimensions that are done */
+    for (uint32_t i = 0; i < rank; i++) {
+        if (sizes[i] == 0) return 0;
+        if (sizes[i] == 1) done |= (uint64_t)1 << i;
+    }
+    for (;;) {
+        uint32_t next = rank;
+        for (uint32_t i = 0; i < rank; i++) {
+            if (!(done >> i & 1u) && (next == rank || strides[i] < strides[next])) next = i;
+        }
+        if (next == rank) return 0;
+        if (strides[next] <= last) return 1;
+        done |= (uint64_t)1 << next;
+        /* Whoever makes the tensor refuses lengths that overflow. */
+        if (__builtin_mul_overflow(sizes[next] - 1, strides[next], &length) ||
+            __builtin_add_overflow(last, length, &last))
+            return 0;
+    }
+}
+
 /* The same elements in the same places. */
 static int32_t same_geometry(const tn_tensor_desc *a, const tn_tensor_desc *b)
 {

@@ -78,6 +78,9 @@ static inline int32_t tni_same_shape(const tn_tensor *a, const tn_tensor *b)
  * a tensor with a stride of 0; two tensors are compared if both are dense, or of the same geometry.
  */
 int32_t tni_overlaps_itself(const tn_tensor *t); /* more than one element at one location */
+/* Whether strides do not keep the elements of a new tensor apart: from the smallest one on, each has to be larger than the
+ * distance between the first and the last element of the dimensions before it. */
+int32_t tni_strides_overlap(uint32_t rank, const int64_t *sizes, const int64_t *strides);
 #define TNI_OVERLAP_NONE    0
 #define TNI_OVERLAP_FULL    1 /* same elements in the same places */
 #define TNI_OVERLAP_PARTIAL 2

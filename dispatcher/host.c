@@ -141,6 +141,23 @@ static int32_t no_output(const tni_op *op, const char *what, uint32_t i)
                      tni_op_name(op), op->n_returns, op->n_returns == 1 ? "" : "s");
 }
 
+/* The strides of a new tensor. An operator that works in place has none. */
+static int32_t check_strides(const tni_frame *f, uint32_t i, const tn_output *o)
+{
+    char sizes[256], strides[256];
+    for (uint32_t d = 0; d < o->rank; d++) {
+        if (o->strides[d] < 0)
+            return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u the stride %lld", i,
+                            (long long)o->strides[d]);
+    }
+    if (f->op->form == TNI_FORM_INPLACE || !tni_strides_overlap(o->rank, o->sizes, o->strides)) return TN_OK;
+    return tni_fail(
+        f, TN_E_CONTRACT,
+        "the shape rule gave output %u of sizes %s the strides %s, by which elements share memory", i,
+        tni_shape_text(o->rank, o->sizes, sizes, sizeof sizes),
+        tni_shape_text(o->rank, o->strides, strides, sizeof strides));
+}
+
 int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output *output)
 {
     tni_frame *f = frame_of(call, "define_output");
@@ -156,11 +173,8 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output 
                         o.rank > TN_MAX_RANK ? "" : " without sizes");
     if (tni_dtype_check(f->ctx, o.dtype, ""))
         return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
-    for (uint32_t d = 0; o.strides && d < o.rank; d++) {
-        if (o.strides[d] < 0)
-            return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u the stride %lld", i,
-                            (long long)o.strides[d]);
-    }
+    status = o.strides ? check_strides(f, i, &o) : TN_OK;
+    if (status) return status;
     if (o.device) f->device = o.device;
     return tni_out_strided(f, i, o.dtype, o.rank, o.sizes, o.strides);
 }

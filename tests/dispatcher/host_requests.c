@@ -222,6 +222,51 @@ Test(host_requests, shape_rules_that_call_operators)
     }
 }
 
+/* ---- Strides of a shape rule ---- */
+
+static tn_output strided;
+
+static int32_t give_strided(void *self, const tn_call *call)
+{
+    return call->host->define_output(call, 0, &strided);
+}
+
+Test(host_requests, strides_by_which_elements_share_memory)
+{
+    static const struct {
+        uint32_t rank;
+        int64_t sizes[3], strides[3];
+        const char *text; /* NULL: good */
+    } cases[] = {
+        {2, {2, 3}, {0, 0}, "output 0 of sizes [2, 3] the strides [0, 0], by which elements share memory"},
+        {2, {2, 3}, {0, 1}, "the strides [0, 1]"},
+        {2, {2, 3}, {2, 1}, "the strides [2, 1]"},
+        {3, {2, 2, 2}, {3, 4, 7}, "the strides [3, 4, 7]"},
+        {1, {2}, {-1}, "the stride -1"},
+        {2, {2, 3}, {3, 1}, NULL},
+        {2, {2, 3}, {1, 2}, NULL},
+        {2, {2, 3}, {8, 2}, NULL},
+        {3, {1, 2, 1}, {0, 1, 0}, NULL},
+        {2, {0, 3}, {0, 0}, NULL},
+        {0, {0}, {0}, NULL},
+    };
+    const uint32_t op = define_with(
+        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = SCHEMA, .infer = give_strided});
+    add_row("cpu", SCHEMA, 0, do_nothing, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        strided = (tn_output){.size = sizeof strided,
+                              .dtype = TN_FLOAT32,
+                              .rank = cases[i].rank,
+                              .sizes = cases[i].sizes,
+                              .strides = cases[i].strides};
+        tn_tensor *y = CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2))));
+        cr_expect_eq(y != NULL, cases[i].text == NULL, "%zu", i);
+        if (!y) expect_failure(TN_E_CONTRACT, cases[i].text ? cases[i].text : "");
+        for (uint32_t d = 0; y && d < cases[i].rank; d++)
+            cr_expect_eq(tn_tensor_strides(y)[d], cases[i].strides[d], "%zu", i);
+    }
+}
+
 static int32_t wrong_rule(void *self, const tn_call *call)
 {
     const int64_t sizes[] = {2, 2}, strides[] = {2, -1};
