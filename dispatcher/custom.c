@@ -136,18 +136,36 @@ int32_t tni_custom_infer(tni_frame *f)
     return status;
 }
 
+tn_tensor *tni_written_argument(const tni_frame *f, uint32_t i)
+{
+    const tni_schema *s = f->op->schema;
+    const char *set = s->returns[i].alias_set;
+    for (uint32_t k = s->n_args; set && k-- > 0;) {
+        if (s->args[k].written && s->args[k].alias_set && !strcmp(s->args[k].alias_set, set))
+            return tni_arg_tensor(f, k);
+    }
+    return f->given[i];
+}
+
+/* Whether a result of an operator that writes an argument is copied into it here, by an operator that is recorded.
+ * All else is refused by tni_give_results. */
+static int32_t goes_into(const tn_tensor *given, const tn_tensor *result)
+{
+    return result != given && result->desc.device == given->desc.device && tni_same_shape(result, given) &&
+           tn_can_cast(result->desc.dtype, given->desc.dtype);
+}
+
 /*
  * What the composite gave: all results, of the types of the schema. One that is written in place or given is that tensor,
- * and a result of an operator that works in place is copied into it, with its gradient, if it is another tensor.
+ * and in any but an out form the result is copied into it, with its gradient, if it is another tensor.
  */
 static void take_results(tni_frame *f, tn_scope *s, tn_value *outs)
 {
     const tni_op *op = f->op->base;
     for (uint32_t i = 0; i < op->n_returns && !tn_scope_failed(s); i++) {
-        tn_tensor *given = f->given[i], *result = tn_value_as_tensor(outs[i]);
+        tn_tensor *given = f->given[i] = tni_written_argument(f, i), *result = tn_value_as_tensor(outs[i]);
         if (given && outs[i].tag == TN_TAG_NONE) outs[i] = tn_value_tensor(given);
-        if (given && result && result != given && op->form == TNI_FORM_INPLACE &&
-            result->desc.dtype == given->desc.dtype && tni_same_shape(result, given)) {
+        if (given && result && op->form != TNI_FORM_OUT && goes_into(given, result)) {
             tn_copy_(s, given, result);
             outs[i] = tn_value_tensor(given);
         }

@@ -8,6 +8,9 @@
 /* Sets the kind: composite if there is a composite and no shape rule. */
 void tni_custom_prepare(tni_op *op);
 
+/* The tensor that result i goes to: the written argument of its alias set, wherever that stands; else f->given[i]. */
+tn_tensor *tni_written_argument(const tni_frame *f, uint32_t i);
+
 /* A name in `saves`, "self, result0". */
 typedef struct tni_saved_name {
     uint32_t is_result;

@@ -189,7 +189,7 @@ int32_t tni_check_given(tni_frame *f, uint32_t i)
     int32_t status = check_place(f, t, m);
     if (status) return status;
     if (!same_sizes(t, m)) {
-        if (f->op->form == TNI_FORM_INPLACE) return wrong_sizes(f, t, m);
+        if (f->op->form != TNI_FORM_OUT) return wrong_sizes(f, t, m);
         status = resize_given(t, m);
         return status ? status : check_apart_after_resize(f, i);
     }

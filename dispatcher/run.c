@@ -3,6 +3,7 @@
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
+#include "dispatcher/custom.h"
 
 /* The out form of an operator whose result i is a list: its items go into the tensors of the given list. */
 static int32_t give_list(tni_frame *f, uint32_t i, const tn_value *list)
@@ -211,17 +212,10 @@ static tn_value argument_named(const tni_frame *f, const char *name, const tn_te
     return tn_value_none();
 }
 
-/* Operators that are not built in: a result goes to the written argument of its alias set, wherever that stands. */
+/* Operators that are not built in. */
 static int32_t run_custom_out(tni_frame *f)
 {
-    const tni_schema *s = f->op->schema;
-    for (uint32_t i = 0; i < s->n_returns; i++) {
-        const char *set = s->returns[i].alias_set;
-        for (uint32_t k = 0; set && k < s->n_args; k++) {
-            if (s->args[k].written && s->args[k].alias_set && !strcmp(s->args[k].alias_set, set))
-                f->given[i] = tni_arg_tensor(f, k);
-        }
-    }
+    for (uint32_t i = 0; i < f->op->n_returns; i++) f->given[i] = tni_written_argument(f, i);
     return run_kind(f);
 }
 

@@ -18,6 +18,7 @@ TestSuite(rules, .init = begin);
 #define X call->args[0].as.tensor
 GIVES(copy_of_x, tn_clone(scope, X))
 GIVES(square_of_x, tn_square(scope, X))
+GIVES(square_of_clone, tn_square(scope, tn_clone(scope, X)))
 GIVES(exponential_of_x, tn_exp(scope, X))
 GIVES(product_of_x, tn_mm(scope, X, X)) /* of a vector: it fails */
 
@@ -178,6 +179,107 @@ Test(rules, composites_in_place_that_give_another_tensor)
     tn_scope_call(s, op, &arg, 1, &out, 1);
     expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
     EXPECT(s, x, 0, 1);
+    end();
+}
+
+static int32_t five_times(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    for (uint32_t i = 0; i < call->n_outs; i++) {
+        tn_tensor *y = tn_mul_scalar(scope, call->args[i].as.tensor, 5);
+        call->host->set_output(call, i, tn_to(scope, y, *(const tn_dtype *)self));
+    }
+    return TN_OK;
+}
+
+/* copy_ casts, and its gradient is cast back: an integer has none. */
+Test(rules, composites_in_place_that_give_another_dtype)
+{
+    const struct {
+        tn_dtype dtype;
+        double gradient;
+    } cases[] = {{TN_FLOAT64, 5}, {TN_FLOAT32, 5}, {TN_FLOAT16, 5}, {TN_BFLOAT16, 5}, {TN_INT32, 0}};
+    tn_dtype dtype;
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::five_(Tensor(a!) self) -> Tensor(a!)",
+                                 .composite = five_times,
+                                 .self = &dtype};
+    const uint32_t op = define(ctx, &def);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tn_dtype own[] = {TN_FLOAT64, TN_FLOAT32};
+        for (int k = 0; k < 4; k++) { /* two dtypes, the tensor and a view of it */
+            tn_tensor *x = VECTOR(s, 1, 2, 3), *y = tn_mul_scalar(s, tn_to(s, x, own[k / 2]), 1), *doubles;
+            tn_value arg = tn_value_tensor(k % 2 ? tn_narrow(s, y, 0, 1, 1) : y), out = tn_value_none();
+            dtype = cases[i].dtype;
+            tn_scope_call(s, op, &arg, 1, &out, 1);
+            cr_assert_eq(out.as.tensor, arg.as.tensor);
+            cr_assert_eq(tn_tensor_dtype(y), own[k / 2]);
+            doubles = tn_to(s, y, TN_FLOAT64);
+            EXPECT(s, doubles, k % 2 ? 2 : 10, 15);
+            tn_backward(s, tn_sum(s, y));
+            EXPECT(s, tn_grad_of(s, x), k % 2 ? 1 : cases[i].gradient, cases[i].gradient);
+        }
+    }
+    dtype = TN_COMPLEX64;
+    tn_tensor *x = VECTOR(s, 1, 2, 3), *y = tn_mul_scalar(s, x, 1);
+    tn_value arg = tn_value_tensor(y), out = tn_value_none();
+    tn_scope_call(s, op, &arg, 1, &out, 1);
+    expect_error(s, "five_: result type ComplexFloat can't be cast to the desired output type Double");
+    EXPECT(s, y, 2, 3);
+    dtype = TN_FLOAT32;
+    arg = tn_value_tensor(x);
+    tn_scope_call(s, op, &arg, 1, &out, 1);
+    expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
+    EXPECT(s, x, 2, 3);
+    end();
+}
+
+/* Each result goes to the argument of its alias set. */
+Test(rules, composites_that_write_several_arguments)
+{
+    tn_dtype dtype = TN_FLOAT32;
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::crossed_(Tensor(a!) x, Tensor(b!) y) -> (Tensor(b!), "
+                                           "Tensor(a!))",
+                                 .composite = five_times,
+                                 .self = &dtype};
+    const uint32_t op = define(ctx, &def);
+    tn_tensor *x = VECTOR(s, 1, 2, 3), *y = VECTOR(s, 1, 4, 6);
+    tn_tensor *p = tn_mul_scalar(s, x, 1), *q = tn_mul_scalar(s, y, 1);
+    const tn_value args[] = {tn_value_tensor(p), tn_value_tensor(q)};
+    tn_value outs[2];
+    tn_scope_call(s, op, args, 2, outs, 2);
+    cr_assert_eq(outs[0].as.tensor, q);
+    cr_assert_eq(outs[1].as.tensor, p);
+    EXPECT(s, p, 20, 30);
+    EXPECT(s, q, 10, 15);
+    tn_backward(s, tn_sum(s, tn_mul_scalar(s, p, 2)));
+    EXPECT(s, tn_grad_of(s, y), 10, 10);
+    EXPECT(s, tn_grad_of(s, x), 0, 0);
+    end();
+}
+
+/* As in PyTorch: what is copied into `self` changes what the composite's operators have saved of it. */
+Test(rules, composites_in_place_whose_gradient_reads_the_argument)
+{
+    const tn_operator_def defs[] = {{.size = sizeof *defs,
+                                     .schema = "mylib::square_(Tensor(a!) self) -> Tensor(a!)",
+                                     .composite = square_of_x},
+                                    {.size = sizeof *defs,
+                                     .schema = "mylib::cloned_(Tensor(a!) self) -> Tensor(a!)",
+                                     .composite = square_of_clone}};
+    tn_tensor *x = VECTOR(s, 1, 2, 3);
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *y = tn_mul_scalar(s, x, 1);
+        tn_value arg = tn_value_tensor(y), out = tn_value_none();
+        tn_scope_call(s, define(ctx, &defs[i]), &arg, 1, &out, 1);
+        EXPECT(s, y, 4, 9);
+        tn_backward(s, tn_sum(s, y));
+        if (i == 0)
+            expect_error(s, "has been modified by an inplace operation");
+        else
+            EXPECT(s, tn_grad_of(s, x), 4, 6);
+    }
     end();
 }
 

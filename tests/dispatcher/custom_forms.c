@@ -221,6 +221,48 @@ Test(custom_forms, composites_that_write_what_was_given)
     }
 }
 
+static int32_t give_self(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, *(tn_tensor **)self);
+}
+
+/* What composites give for an argument that they write must fit it; the argument stays as it was. */
+Test(custom_forms, results_that_do_not_fit_what_is_written)
+{
+    tn_tensor *given;
+    const char *const schemas[] = {"test::into_(Tensor(a!) self) -> Tensor(a!)",
+                                   "test::state(Tensor x, Tensor(a!) self) -> Tensor(a!)",
+                                   "test::second_(Tensor(a!) x, Tensor(b!) self) -> Tensor(b!)"};
+    for (int i = 0; i < 3; i++) {
+        uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                     .schema = schemas[i],
+                                                     .composite = give_self,
+                                                     .self = (void *)&given});
+        tn_tensor *x = tn_ones(s, TN_INTS(2, 3)), *other = tn_ones(s, TN_INTS(2, 3));
+        const tn_value args[] = {tn_value_tensor(i ? other : x), tn_value_tensor(x)};
+        tn_value out;
+        given = tn_full(s, TN_INTS(1, 3), 7, .dtype = TN_FLOAT32);
+        tn_scope_call(s, op, args, i ? 2 : 1, &out, 1);
+        expect_failure(TN_E_SHAPE, "output with shape [2, 3] doesn't match the broadcast shape [1, 3]");
+        given = tn_full(s, TN_INTS(3), 7, .dtype = TN_FLOAT64);
+        tn_scope_call(s, op, args, i ? 2 : 1, &out, 1);
+        expect_failure(TN_E_SHAPE, "output with shape [2, 3] doesn't match the broadcast shape [3]");
+        given = tn_full(s, TN_INTS(2, 3), 7, .dtype = TN_COMPLEX64);
+        tn_scope_call(s, op, args, i ? 2 : 1, &out, 1);
+        expect_failure(TN_E_DTYPE, "result type ComplexFloat can't be cast to the desired output type Float");
+        given =
+            tn_full(s, TN_INTS(2, 3), 7, .dtype = TN_FLOAT32, .device = tn_device_parse(ctx, "reference:0"));
+        tn_scope_call(s, op, args, i ? 2 : 1, &out, 1);
+        expect_failure(TN_E_DEVICE, "Expected out tensor to have device reference:0, but got cpu instead");
+        cr_expect_eq(tn_item_double(s, tn_sum(s, x)), 6);
+        given = tn_full(s, TN_INTS(2, 3), 7, .dtype = TN_INT16);
+        cr_expect_eq(tn_scope_call(s, op, args, i ? 2 : 1, &out, 1), TN_OK);
+        cr_expect_eq(out.as.tensor, x);
+        cr_expect_eq(tn_item_double(s, tn_sum(s, x)), 42);
+        cr_expect_eq(tn_item_double(s, tn_sum(s, other)), 6);
+    }
+}
+
 /* ---- What a composite may not do ---- */
 
 static int32_t close_the_scope(void *self, const tn_call *call)
