@@ -147,6 +147,19 @@ tn_tensor *tni_written_argument(const tni_frame *f, uint32_t i)
     return f->given[i];
 }
 
+/* With TN_CONTEXT_DEBUG_HANDLES: whether what the composite gave is still there. */
+static int32_t check_alive(const tni_frame *f, uint32_t i, const tn_value *v)
+{
+    const uint32_t n = v->tag == TN_TAG_TENSORS ? v->count : v->tag == TN_TAG_TENSOR;
+    for (uint32_t k = 0; k < n; k++) {
+        const tn_tensor *t = v->tag == TN_TAG_TENSORS ? v->as.tensors[k] : v->as.tensor;
+        const int32_t status = t ? tni_tensor_check(t) : TN_OK;
+        if (status)
+            return tni_fail(f, status, "the composite released output %u: %s", i, tn_last_error()->message);
+    }
+    return TN_OK;
+}
+
 /* Whether a result of an operator that writes an argument is copied into it here, by an operator that is recorded.
  * All else is refused by tni_give_results. */
 static int32_t goes_into(const tn_tensor *given, const tn_tensor *result)
@@ -163,6 +176,8 @@ static void take_results(tni_frame *f, tn_scope *s, tn_value *outs)
 {
     const tni_op *op = f->op->base;
     for (uint32_t i = 0; i < op->n_returns && !tn_scope_failed(s); i++) {
+        if (f->ctx->flags & TN_CONTEXT_DEBUG_HANDLES && tni_scope_record(s, check_alive(f, i, &outs[i])))
+            return;
         tn_tensor *given = f->given[i] = tni_written_argument(f, i), *result = tn_value_as_tensor(outs[i]);
         if (given && outs[i].tag == TN_TAG_NONE) outs[i] = tn_value_tensor(given);
         if (given && result && op->form != TNI_FORM_OUT && goes_into(given, result)) {

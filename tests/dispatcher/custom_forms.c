@@ -265,6 +265,35 @@ Test(custom_forms, results_that_do_not_fit_what_is_written)
 
 /* ---- What a composite may not do ---- */
 
+static int32_t give_what_is_gone(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    tn_tensor *y = tn_exp(scope, call->args[0].as.tensor);
+    const int32_t late = *(int32_t *)self;
+    if (!late) tn_drop(scope, y);
+    const int32_t status = call->host->set_output(call, 0, y);
+    if (late) tn_drop(scope, y);
+    return status;
+}
+
+/* Without the option what the library reads is freed memory. */
+Test(custom_forms, a_result_that_the_composite_has_released)
+{
+    int32_t late;
+    close_context();
+    tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_DEBUG_HANDLES};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    s = tn_scope_open(ctx);
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::dropping(Tensor x) -> Tensor",
+                                                 .composite = give_what_is_gone,
+                                                 .self = &late});
+    for (late = 0; late < 2; late++) {
+        cr_expect_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+        expect_failure(TN_E_DEAD_HANDLE, "dropping: the composite released output 0: tensor ");
+    }
+}
+
 static int32_t close_the_scope(void *self, const tn_call *call)
 {
     tn_scope *scope = call->host->call_scope(call);
