@@ -94,30 +94,51 @@ static int32_t is_known_dtype(tn_dtype dtype)
 
 /* ---- Schemas ----------------------------------------------------------------------------------------- */
 
-/* Result i of a schema, and how many there are; `*out_plain`: it is a tensor and must be given. */
-static uint32_t results_of(const char *schema, uint32_t i, int32_t *out_plain)
+/* What a schema says of a result. */
+typedef struct result_type {
+    int32_t is_plain;   /* neither a list nor optional: it must be given */
+    int32_t is_tensor;  /* no list and no number: set_output gives it */
+    int32_t is_written; /* it is an argument that the operator writes */
+} result_type;
+
+/* Result i of a schema, and how many there are. */
+static uint32_t results_of(const char *schema, uint32_t i, result_type *out)
 {
     const char *at = strstr(schema, "->");
     uint32_t count = 0, depth = 0;
-    int32_t plain = 1, empty = 1;
-    *out_plain = 0;
+    int32_t empty = 1;
+    const result_type unread = {.is_plain = 1};
+    result_type result = unread;
+    *out = (result_type){.is_plain = 0};
     if (!at) return 0;
     at += 2 + strspn(at + 2, " ");
     uint32_t base = *at == '('; /* several results stand in brackets */
     for (;; at++) {
         if (*at == ',' || *at == 0) {
             if (depth <= base && !empty) {
-                if (count++ == i) *out_plain = plain;
-                plain = empty = 1;
+                if (count++ == i) *out = result;
+                result = unread;
+                empty = 1;
             }
             if (!*at) return count;
             continue;
         }
         depth += *at == '(';
         depth -= *at == ')' && depth > 0;
-        if (*at == '?' || *at == '[') plain = 0;
-        if (*at != ' ' && *at != '(' && *at != ')') empty = 0;
+        if (*at == '?' || *at == '[') result.is_plain = 0;
+        if (*at == '[') result.is_tensor = 0;
+        if (*at == '!') result.is_written = 1;
+        if (*at == ' ' || *at == '(' || *at == ')') continue;
+        if (empty) result.is_tensor = strncmp(at, "Tensor", strlen("Tensor")) == 0;
+        empty = 0;
     }
+}
+
+/* Whether the operator works in place: its first argument is written. */
+static int32_t is_in_place(const char *schema)
+{
+    const char *at = strchr(schema, '('), *end = at ? at + 1 + strcspn(at + 1, " ") : NULL;
+    return end && memchr(at, '!', (size_t)(end - at));
 }
 
 /* ---- Devices ----------------------------------------------------------------------------------------- */
@@ -175,6 +196,45 @@ static int32_t belongs(uint32_t host, const shim_call *of)
     }
 }
 
+/* Whether the strides of a new tensor do not keep its elements apart: from the smallest one on, each has to be larger than the
+ * distance between the first and the last element of the dimensions before it. */
+static int32_t strides_overlap(uint32_t rank, const int64_t *sizes, const int64_t *strides)
+{
+    int64_t last = 0, length;
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (sizes[i] < 1) return 0;
+        if (sizes[i] == 1) done |= (uint64_t)1 << i;
+    }
+    for (;;) {
+        uint32_t next = rank;
+        for (uint32_t i = 0; i < rank; i++)
+            if (!(done >> i & 1) && (next == rank || strides[i] < strides[next])) next = i;
+        if (next == rank) return 0;
+        if (strides[next] <= last) return 1;
+        done |= (uint64_t)1 << next;
+        if (__builtin_mul_overflow(sizes[next] - 1, strides[next], &length) ||
+            __builtin_add_overflow(last, length, &last))
+            return 0;
+    }
+}
+
+/* A negative stride overlaps, too. */
+static void check_strides(const shim_call *c, const validate_place *other)
+{
+    const shim_value *v = c->values;
+    char sizes[160], strides[160];
+    const uint32_t rank = (uint32_t)v[3].number;
+    if (!v[5].pointer || is_in_place(c->of->definition->def.schema) ||
+        !strides_overlap(rank, v[4].pointer, v[5].pointer))
+        return;
+    validate_say(c, "bad-value", other,
+                 "the shape rule of %s gives output %u of sizes %s the strides %s, by which elements share "
+                 "memory",
+                 c->op, (uint32_t)v[1].number, sizes_text(rank, v[4].pointer, sizes, sizeof(sizes)),
+                 sizes_text(rank, v[5].pointer, strides, sizeof(strides)));
+}
+
 static void check_defined(const shim_call *c)
 {
     const shim_value *v = c->values; /* call, i, dtype, rank, sizes, strides, device */
@@ -196,6 +256,7 @@ static void check_defined(const shim_call *c)
         if (sizes[d] < 0)
             validate_say(c, "bad-value", &other, "the shape rule of %s gives output %u the size %" PRId64,
                          c->op, i, sizes[d]);
+    check_strides(c, &other);
     if (!device_fits(c->of, v[6].number))
         validate_say(c, "wrong-device", &other,
                      "the shape rule of %s puts output %u on a device that no argument is on", c->op, i);
@@ -280,10 +341,14 @@ static int32_t same_value(const tn_value *a, const tn_value *b)
     return a->tag == b->tag && a->count == b->count && a->as.i == b->as.i;
 }
 
-/* Composites and gradients store what set_output cannot give: lists. */
-static int32_t may_be_stored(const shim_call *c, const tn_value *v)
+/* Composites and gradients store what set_output cannot give: lists, and composites also numbers. */
+static int32_t may_be_stored(const shim_call *c, uint32_t i, const tn_value *v)
 {
-    return c->id != SHIM_KERNEL_RUN && c->id != SHIM_OPERATOR_INFER && v->tag == TN_TAG_TENSORS;
+    result_type result;
+    if (c->id == SHIM_KERNEL_RUN || c->id == SHIM_OPERATOR_INFER) return 0;
+    if (c->id != SHIM_OPERATOR_COMPOSITE || v->tag == TN_TAG_TENSORS) return v->tag == TN_TAG_TENSORS;
+    results_of(c->definition->def.schema, i, &result);
+    return !result.is_tensor;
 }
 
 static void check_untouched(const shim_call *c, const values_note *n)
@@ -293,7 +358,7 @@ static void check_untouched(const shim_call *c, const values_note *n)
             validate_say(c, "arguments-changed", NULL, "%s of %s replaces argument %u of its call",
                          function_name(c->id), c->op, i);
     for (uint32_t i = 0; i < n->n_outs; i++) {
-        if (same_value(&n->outs[i], &n->expected[i]) || may_be_stored(c, &n->outs[i])) continue;
+        if (same_value(&n->outs[i], &n->expected[i]) || may_be_stored(c, i, &n->outs[i])) continue;
         if (c->status != TN_OK)
             validate_say(c, "written-on-failure", NULL,
                          "%s of %s fails and has written output %u of its call", function_name(c->id), c->op,
@@ -315,13 +380,16 @@ static int32_t has_failed(const shim_call *c)
     return !s || host->scope_failed(s);
 }
 
+/* A result that is an argument: a composite may have written that, and in place a shape rule need not define it. */
 static void check_given(const shim_call *c, const values_note *n)
 {
+    const char *schema = c->definition->def.schema;
     int32_t composite = c->id == SHIM_OPERATOR_COMPOSITE, failed = -1;
     for (uint32_t i = 0; i < n->n_outs; i++) {
-        int32_t needed;
-        results_of(c->definition->def.schema, i, &needed);
-        if (!needed || (composite ? n->outs[i].tag != TN_TAG_NONE : n->given[i])) continue;
+        result_type result;
+        results_of(schema, i, &result);
+        if (!result.is_plain || (result.is_written && (composite || is_in_place(schema)))) continue;
+        if (composite ? n->outs[i].tag != TN_TAG_NONE : n->given[i]) continue;
         if (composite && failed < 0) failed = has_failed(c);
         if (!composite || !failed)
             validate_say(c, "output-not-written", NULL, "%s of %s succeeds and has not %s output %u",
@@ -361,8 +429,12 @@ static void check_body(const shim_call *c, const values_note *n)
         if (!device_fits(c, tn_desc(t)->device))
             validate_say(c, "wrong-device", NULL,
                          "the composite of %s gives output %u on a device that no argument is on", c->op, i);
-        if (n->rule && i < MAX_SHAPES && n->rule->shapes[i].defined)
-            compare(c, tn_desc(t), "output", i, "the shape rule", &n->rule->place, &n->rule->shapes[i]);
+        if (!n->rule || i >= MAX_SHAPES || !n->rule->shapes[i].defined) continue;
+        result_type result;
+        shape expected = n->rule->shapes[i];
+        results_of(c->definition->def.schema, i, &result);
+        if (result.is_written) expected.dtype = tn_desc(t)->dtype; /* the host casts it to the argument's */
+        compare(c, tn_desc(t), "output", i, "the shape rule", &n->rule->place, &expected);
     }
 }
 
@@ -383,8 +455,8 @@ static void check_gradient_of(const shim_call *c, uint32_t i, const tn_tensor *t
 /* Its arguments are the gradients of the results, the arguments of the call, and saved results. */
 static void check_gradient(const shim_call *c, const values_note *n)
 {
-    int32_t plain;
-    uint32_t first = results_of(c->definition->def.schema, 0, &plain);
+    result_type result;
+    uint32_t first = results_of(c->definition->def.schema, 0, &result);
     for (uint32_t i = 0; i < n->n_outs && first + i < n->n_args; i++) {
         const tn_value *arg = &n->args[first + i], *given = &n->outs[i];
         const int32_t is_list = given->tag == TN_TAG_TENSORS;

@@ -99,6 +99,13 @@ static int32_t infer(void *self, const tn_call *call)
     if (lies("rule-no-sizes")) return slot_define(call, host, 0, x->dtype, 1, NULL, 0);
     if (lies("rule-output")) return slot_define(call, host, 7, x->dtype, x->rank, x->sizes, 0);
     if (lies("rule-device")) return slot_define(call, host, 0, x->dtype, x->rank, x->sizes, TN_CPU);
+    if (lies("rule-strides")) {
+        const int64_t none[] = {0, 0};
+        const tn_output output = {
+            .size = sizeof output, .dtype = x->dtype, .rank = x->rank, .sizes = x->sizes, .strides = none};
+        return host->define_output(call, 0, &output);
+    }
+    if (lies("rule-operator")) tn_neg(host->call_scope(call), call->args[0].as.tensor);
     if (lies("rule-scope")) host->call_scope(call);
     if (lies("rule-writes")) call->outs[0] = call->args[0];
     if (lies("rule-writes-and-fails")) {
@@ -184,6 +191,7 @@ static int32_t kernel(void *self, const tn_call *call)
     float *y = tn_desc(out)->host;
     int64_t n = tn_tensor_numel(out);
     for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
+    if (lies("kernel-operator")) tn_neg(call->host->call_scope(call), call->args[0].as.tensor);
     if (lies("kernel-sets")) call->host->set_output(call, 0, call->args[0].as.tensor);
     /* The host would call it again, and then it succeeds. */
     if (lies("kernel-queued") && !runs++) {
@@ -218,6 +226,38 @@ static int32_t total_backward(void *self, const tn_call *call)
     return lies("list-fails") ? fail(call) : TN_OK;
 }
 
+/* ---- Composites that need not call set_output ----------------------------------------------------------- */
+
+static int32_t count(void *self, const tn_call *call)
+{
+    static tn_tensor *list[1];
+    list[0] = call->args[0].as.tensor;
+    if (!lies("count-not-given")) call->outs[0] = tn_value_int(tn_tensor_numel(list[0]));
+    call->outs[1] = tn_value_tensors(list, 1);
+    if (lies("count-writes")) call->outs[2] = call->args[0];
+    return lies("count-writes") ? TN_OK : call->host->set_output(call, 2, list[0]);
+}
+
+/* Writes the last argument and gives nothing. */
+static int32_t grow(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_add_scalar_(s, call->args[call->n_args - 1].as.tensor, tn_value_int(1));
+    return tn_scope_failed(s);
+}
+
+static int32_t define_nothing(void *self, const tn_call *call)
+{
+    return TN_OK;
+}
+
+/* The host casts what it copies into the argument. */
+static int32_t give_doubles(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_to(s, tn_neg(s, call->args[0].as.tensor), TN_FLOAT64));
+}
+
 /* ---- The plugin -------------------------------------------------------------------------------------- */
 
 #define SCHEMA "odd::twice(Tensor x, *, float by=2.0) -> Tensor"
@@ -233,6 +273,21 @@ static const tn_operator_def list = {.size = sizeof(tn_operator_def),
                                      .saves = "xs",
                                      .composite = total,
                                      .backward = total_backward};
+static const tn_operator_def others[] = {
+    {.size = sizeof *others, .schema = "odd::count(Tensor x) -> (int, Tensor[], Tensor)", .composite = count},
+    {.size = sizeof *others, .schema = "odd::grow_(Tensor(a!) self) -> Tensor(a!)", .composite = grow},
+    {.size = sizeof *others,
+     .schema = "odd::grow.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+     .composite = grow},
+    {.size = sizeof *others,
+     .schema = "odd::ruled_(Tensor(a!) self) -> Tensor(a!)",
+     .infer = define_nothing,
+     .composite = grow},
+    {.size = sizeof *others,
+     .schema = "odd::doubles_(Tensor(a!) self) -> Tensor(a!)",
+     .infer = infer,
+     .composite = give_doubles},
+};
 static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
 static const tn_kernel_row rows[] = {
     {.size = sizeof(tn_kernel_row), .schema = SCHEMA, .dtypes = dtypes, .run = kernel}};
@@ -241,6 +296,8 @@ static int32_t init(const tn_host *host, void **out_self)
 {
     int32_t status = host->register_operator(host->context, &twice);
     if (!status) status = host->register_operator(host->context, &list);
+    for (uint32_t i = 0; i < sizeof others / sizeof *others && !status; i++)
+        status = host->register_operator(host->context, &others[i]);
     if (!status) status = host->register_kernels(host->context, "cpu", NULL, rows, 1, sizeof(tn_kernel_row));
     *out_self = lies("init-state-and-fails") ? (void *)(uintptr_t)&twice : NULL;
     if (lies("init-fails") || lies("init-state-and-fails"))

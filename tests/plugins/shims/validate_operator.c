@@ -80,6 +80,12 @@ static const struct {
      "reference:0"},
     {"rule-device", "wrong-device", "puts output 0 on a device that no argument is on", "host.define_output",
      "operator.infer of ", -1, "reference:0"},
+    {"rule-strides", "bad-value",
+     "gives output 0 of sizes [2, 2] the strides [0, 0], by which elements share memory",
+     "host.define_output", "operator.infer of odd::twice, call ", 1, "reference:0"},
+    {"rule-operator", "wrong-place",
+     "the shape rule of odd::twice calls host.call_scope, which it may not call", "host.call_scope",
+     "operator.infer of ", 1, "reference:0"},
     {"rule-scope", "wrong-place", "the shape rule of odd::twice calls host.call_scope, which it may not call",
      "host.call_scope", "operator.infer of ", 0, "reference:0"},
     {"rule-writes", "written-directly", "the shape rule of odd::twice replaces output 0", "operator.infer",
@@ -132,6 +138,8 @@ static const struct {
      NULL, -1, "reference:0"},
     {"kernel-sets", "wrong-place", "the kernel of odd::twice calls host.set_output", "host.set_output",
      "kernel.run of odd::twice, call ", 0, "cpu"},
+    {"kernel-operator", "wrong-place", "the kernel of odd::twice calls host.call_scope", "host.call_scope",
+     "kernel.run of odd::twice, call ", 1, "cpu"},
     {"kernel-writes", "written-directly", "the kernel of odd::twice replaces output 0", "kernel.run", NULL, 0,
      "cpu"},
 };
@@ -254,6 +262,43 @@ Test(operators, gradients_of_a_list_are_stored)
     tn_context_destroy(ctx);
 }
 
+/* The sum of what an operator of the library makes of one or two tensors of four ones; the status. */
+static int32_t use_other(tn_context *ctx, const char *name, uint32_t n_args, uint32_t n_outs, double want)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    tn_value args[2], outs[3];
+    for (int i = 0; i < 2; i++) args[i] = tn_value_tensor(tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32));
+    tn_scope_call(s, tn_operator_find(ctx, name), args, n_args, outs, n_outs);
+    int32_t status = tn_scope_failed(s);
+    if (!status)
+        cr_assert_eq(tn_item_double(s, tn_sum(s, tn_value_as_tensor(outs[n_outs - 1]))), want, "%s", name);
+    if (!status && n_outs == 3) cr_assert_eq(outs[0].as.i, 4);
+    tn_scope_close(s);
+    return status;
+}
+
+Test(operators, composites_that_need_not_call_set_output)
+{
+    tn_context *ctx = context_of_liar("validate=1", "");
+    cr_assert_eq(use_other(ctx, "odd::count", 1, 3, 4), TN_OK);
+    cr_assert_eq(use_other(ctx, "odd::grow_", 1, 1, 8), TN_OK);
+    cr_assert_eq(use_other(ctx, "odd::grow.out", 2, 1, 8), TN_OK);
+    cr_assert_eq(use_other(ctx, "odd::ruled_", 1, 1, 8), TN_OK);
+    cr_assert_eq(use_other(ctx, "odd::doubles_", 1, 1, -4), TN_OK);
+    expect_no_finding(ctx);
+    setenv("TENON_LIAR", "count-not-given", 1);
+    cr_assert_eq(use_other(ctx, "odd::count", 1, 3, 4), TN_E_CONTRACT);
+    tn_finding f = expect_finding(ctx, "output-not-written");
+    cr_assert_str_eq(f.text, "the composite of odd::count succeeds and has not given output 0");
+    tn_context_destroy(ctx);
+    ctx = context_of_liar("validate=1", "count-writes");
+    cr_assert_eq(use_other(ctx, "odd::count", 1, 3, 4), TN_OK);
+    f = expect_finding(ctx, "written-directly");
+    cr_assert_str_eq(f.text,
+                     "the composite of odd::count replaces output 2 of its call; set_output gives it");
+    tn_context_destroy(ctx);
+}
+
 Test(operators, work_queued_reaches_the_host)
 {
     tn_context *ctx = context_of_liar("validate=1", "kernel-queued");
@@ -271,6 +316,10 @@ static const struct {
     {"rule-not-defined", "the shape rule did not define output 0", "reference:0"},
     {"rule-dtype", "the shape rule gave output 0 an unknown dtype", "reference:0"},
     {"rule-no-sizes", "the shape rule defined output 0 of rank 1", "reference:0"},
+    {"rule-strides", "the shape rule gave output 0 of sizes [2, 2] the strides [0, 0]", "reference:0"},
+    {"rule-operator", "twice: the shape rule calls an operator (expected only define_output)", "reference:0"},
+    {"kernel-operator",
+     "twice: the kernel calls an operator, and its row does not have the flag TN_ROW_SCOPE", "cpu"},
     {"rule-no-status", "the shape rule of odd::twice returned -77, not a valid status code", "reference:0"},
     {"composite-no-status", "the composite of odd::twice returned 4711, not a valid status code",
      "reference:0"},
