@@ -110,6 +110,11 @@ tn_dtype tn_dtype_parse(const char *name)
     return 0;
 }
 
+int64_t tn_dtype_get_bytes(tn_dtype dtype)
+{
+    return tn_dtype_bytes(dtype);
+}
+
 int32_t tn_dtype_is_floating(tn_dtype dtype)
 {
     return tni_dtype_index(dtype) >= 0 && tni_dtype_category(dtype) == TNI_CATEGORY_FLOAT;

@@ -677,3 +677,29 @@ uint64_t tn_tensor_storage_bytes(const tn_tensor *t)
 {
     return has_storage(t) ? t->storage->bytes : 0;
 }
+
+/* For languages that cannot call the inline queries of tensor.h. */
+int64_t tn_tensor_get_rank(const tn_tensor *t)
+{
+    return tn_tensor_rank(t);
+}
+
+tn_dtype tn_tensor_get_dtype(const tn_tensor *t)
+{
+    return tn_tensor_dtype(t);
+}
+
+tn_device tn_tensor_get_device(const tn_tensor *t)
+{
+    return tn_tensor_device(t);
+}
+
+const int64_t *tn_tensor_get_sizes(const tn_tensor *t)
+{
+    return tn_tensor_sizes(t);
+}
+
+const int64_t *tn_tensor_get_strides(const tn_tensor *t)
+{
+    return tn_tensor_strides(t);
+}

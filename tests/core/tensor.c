@@ -79,6 +79,16 @@ Test(tensor, row_major)
     cr_assert_arr_eq(tn_tensor_strides(t), strides, sizeof strides);
     cr_assert_eq(tn_tensor_storage_bytes(t), 96);
     cr_assert_eq(tn_tensor_device(t), TN_CPU);
+    cr_assert_eq(tn_tensor_get_rank(t), 3);
+    cr_assert_eq(tn_tensor_get_dtype(t), TN_FLOAT32);
+    cr_assert_eq(tn_tensor_get_device(t), TN_CPU);
+    cr_assert_arr_eq(tn_tensor_get_sizes(t), sizes, sizeof sizes);
+    cr_assert_arr_eq(tn_tensor_get_strides(t), strides, sizeof strides);
+    cr_assert_eq(tn_tensor_get_rank(NULL), 0);
+    cr_assert_eq(tn_tensor_get_sizes(NULL)[TN_MAX_RANK - 1], 0);
+    cr_assert_eq(tn_dtype_get_bytes(TN_FLOAT32), 4);
+    cr_assert_eq(tn_dtype_get_bytes(TN_COMPLEX128), 16);
+    cr_assert_eq(tn_dtype_get_bytes(0), 0);
     cr_assert_eq(tn_tensor_context(t), ctx);
     cr_assert_eq(tn_tensor_version(t), 0);
     cr_assert_eq(tn_tensor_is_contiguous(t, TN_CONTIGUOUS_FORMAT), 1);

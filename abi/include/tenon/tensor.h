@@ -264,6 +264,18 @@ struct DLManagedTensorVersioned;
 TN_API int32_t tn_to_dlpack(tn_tensor *t,
                             TN_OUT TN_GIVES struct DLManagedTensorVersioned **out) TN_ANY_THREAD;
 TN_API TN_SCOPED tn_tensor *tn_from_dlpack(tn_scope *s, TN_TAKES struct DLManagedTensorVersioned *managed);
+
+/*
+ * The queries at the top of this header as exported functions, for languages that cannot call inline ones. Sizes and strides
+ * are `rank` numbers, in elements; they are valid until the tensor is released or changed in place (resize_, t_, set_).
+ */
+TN_API int64_t tn_tensor_get_rank(const tn_tensor *t) TN_ANY_THREAD;
+TN_API tn_dtype tn_tensor_get_dtype(const tn_tensor *t) TN_ANY_THREAD;
+TN_API tn_device tn_tensor_get_device(const tn_tensor *t) TN_ANY_THREAD;
+TN_API const int64_t *tn_tensor_get_sizes(const tn_tensor *t) TN_ANY_THREAD;
+TN_API const int64_t *tn_tensor_get_strides(const tn_tensor *t) TN_ANY_THREAD;
+/* Bytes of one element, 0 for dtype 0. */
+TN_API int64_t tn_dtype_get_bytes(tn_dtype dtype) TN_ANY_THREAD;
 #endif
 
 TN_END_DECLS
