@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/debug.h"
 #include "core/number_text.h"
+#include "core/text.h"
 #include "core/thread.h"
 
 #include <stdarg.h>
@@ -117,12 +118,10 @@ static void link_records(error_slot *slot)
     }
 }
 
+/* Texts of the program, names among them, may have any bytes; those of an error are UTF-8. */
 static void set_text(char *to, uint64_t bytes, const char *from)
 {
-    uint64_t n = from ? strlen(from) : 0;
-    if (n >= bytes) n = bytes - 1;
-    memcpy(to, from ? from : "", n);
-    to[n] = 0;
+    tni_utf8_copy(to, bytes, from ? from : "");
 }
 
 static void set_record(error_record *r, int32_t status, const char *message)
@@ -326,7 +325,7 @@ const char *tn_version(void)
 
 static uint64_t text_bytes(const char *text)
 {
-    return text ? strlen(text) + 1 : 0;
+    return text ? tni_utf8_copy(NULL, 0, text) + 1 : 0;
 }
 
 static uint64_t texts_bytes(const tn_error *e)
@@ -338,7 +337,8 @@ static const char *copy_text(char **at, const char *text)
 {
     uint64_t n = text_bytes(text);
     if (!n) return NULL;
-    char *to = memcpy(*at, text, n);
+    char *to = *at;
+    tni_utf8_copy(to, n, text);
     *at += n;
     return to;
 }
@@ -348,8 +348,9 @@ static const char *copy_text(char **at, const char *text)
 static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t line, const char *more)
 {
     const char *message = bare_message(first);
-    uint64_t place = place_bytes(file, line), bytes = place + text_bytes(file) + strlen(more), count = 0,
-             i = 0;
+    const uint64_t name = text_bytes(file), place = file ? name - 1 + place_bytes("", line)
+                                                         : 0; /* not of the bytes that are escaped */
+    uint64_t bytes = place + name + text_bytes(more), count = 0, i = 0;
     for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof *e + texts_bytes(e);
     tn_error *copy = malloc(bytes);
     if (!copy) return NULL;
@@ -367,9 +368,10 @@ static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t li
     copy->file = copy_text(&at, file);
     copy->line = file ? line : 0;
     copy->message = at;
-    if (place) at += snprintf(at, place + 1, "%s:%u: ", file, line);
+    if (place) at += snprintf(at, place + 1, "%s:%u: ", copy->file, line);
     copy_text(&at, message);
-    strcpy(at - 1, more); /* over the end of the message */
+    at--; /* over the end of the message */
+    copy_text(&at, more);
     return copy;
 }
 

@@ -15,6 +15,14 @@ typedef struct tni_text {
 tni_text tni_text_begin(char *to, uint64_t bytes);
 TNI_PRINTF(2, 3) void tni_text_add(tni_text *t, const char *format, ...);
 
+/* 1 for well-formed UTF-8 without NUL. */
+int32_t tni_utf8_check(const char *text, uint64_t bytes);
+/*
+ * Copies a text as well-formed UTF-8: a byte that is not part of a character becomes four letters, "\xff". Of a text that is too
+ * long the last characters are left out, but they count: returns the length of all. `to` may be NULL if `bytes` is 0.
+ */
+uint64_t tni_utf8_copy(char *to, uint64_t bytes, const char *from);
+
 /* Letters to insert, remove or replace (Levenshtein) between two names of at most 63 letters; longer ones are cut. */
 uint32_t tni_different_letters(const char *a, const char *b);
 

@@ -4,6 +4,7 @@
 #define TNI_CORE_IO_SAFETENSORS_H
 
 #include "core/tensor.h"
+#include "core/text.h"
 
 #define TNI_SAFETENSORS_METADATA "__metadata__"
 #define TNI_SAFETENSORS_HEADER   (100ull << 20) /* the format's limit of the header's length */
@@ -16,7 +17,5 @@
 const char *tni_safetensors_dtype_name(tn_dtype dtype);
 /* 0 for a name that is not known. */
 tn_dtype tni_safetensors_dtype_parse(const char *name);
-/* 1 for well-formed UTF-8 without NUL. */
-int32_t tni_utf8_check(const char *text, uint64_t bytes);
 
 #endif

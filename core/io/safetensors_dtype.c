@@ -43,31 +43,3 @@ tn_dtype tni_safetensors_dtype_parse(const char *name)
     }
     return 0;
 }
-
-/* Bytes of the character that begins here, 0 for a bad one. */
-static uint64_t utf8_length(const unsigned char *c, uint64_t left)
-{
-    uint64_t n = *c < 0x80                 ? 1
-                 : *c >= 0xc2 && *c < 0xe0 ? 2
-                 : *c >= 0xe0 && *c < 0xf0 ? 3
-                 : *c >= 0xf0 && *c < 0xf5 ? 4
-                                           : 0;
-    if (!*c || n > left) return 0;
-    for (uint64_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) return 0;
-    }
-    if (*c == 0xe0 && c[1] < 0xa0) return 0; /* longer than needed */
-    if (*c == 0xed && c[1] > 0x9f) return 0; /* half of a pair */
-    if (*c == 0xf0 && c[1] < 0x90) return 0;
-    if (*c == 0xf4 && c[1] > 0x8f) return 0; /* past the last one */
-    return n;
-}
-
-int32_t tni_utf8_check(const char *text, uint64_t bytes)
-{
-    for (uint64_t i = 0, n; i < bytes; i += n) {
-        n = utf8_length((const unsigned char *)text + i, bytes - i);
-        if (!n) return 0;
-    }
-    return 1;
-}

@@ -54,6 +54,38 @@ Test(error, long_messages_are_cut)
     cr_assert_eq(strlen(tn_last_error()->message), 1499);
 }
 
+/* Whatever bytes the program's texts have: names, paths, the text of its own errors. */
+Test(error, texts_are_utf8)
+{
+    tni_error(TN_E_IO, "argument \"%s\"", "\xff\xfe\n");
+    cr_assert_str_eq(tn_last_error()->message, "argument \"\\xff\\xfe\n\"");
+    tni_error(TN_E_IO, "%s", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xc3");
+    cr_assert_str_eq(tn_last_error()->message, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \\xc3");
+    tni_error_native(1, "\x80");
+    cr_assert_str_eq(tn_last_error()->native_text, "\\x80");
+    tn_error_place(UINT64_MAX, "\xe4.c", 7);
+    cr_assert_str_eq(tn_last_error()->file, "\\xe4.c");
+    cr_assert_eq(strncmp(tn_last_error()->message, "\\xe4.c:7: gr", 12), 0);
+
+    /* A copy, with the place and the end that a scope adds. */
+    tni_error(TN_E_IO, "a");
+    tn_error *copy = tni_error_extended(tni_error_copy(), "\xe4.c", 12, ": \xc0");
+    cr_assert_str_eq(copy->file, "\\xe4.c");
+    cr_assert_str_eq(copy->message, "\\xe4.c:12: a: \\xc0");
+    copy = tni_error_extended(copy, "b.c", 3, "");
+    cr_assert_str_eq(copy->message, "b.c:3: a: \\xc0");
+    tn_error_release(copy);
+}
+
+Test(error, long_messages_are_cut_between_characters)
+{
+    char text[4000];
+    for (int i = 0; i < 3999; i++) text[i] = "\xe2\x82\xac"[i % 3];
+    text[3999] = 0;
+    tni_error(TN_E_IO, "a%s", text);
+    cr_assert_eq(strlen(tn_last_error()->message), 1 + 499 * 3, "one byte of the next was left");
+}
+
 Test(error, chain_keeps_root_and_newest)
 {
     tni_error(TN_E_IO, "root");

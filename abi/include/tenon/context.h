@@ -79,14 +79,16 @@ TN_API int32_t tn_context_create(TN_NULLABLE const tn_context_options *options,
  * NULL is ignored. */
 TN_API void tn_context_destroy(TN_TAKES TN_NULLABLE tn_context *ctx);
 
-/* Last error of this thread, or NULL. Borrowed until the thread's next failing call. */
+/* Last error of this thread, or NULL. Borrowed until the thread's next failing call. Its texts are valid UTF-8: a byte that is
+ * not part of a character, in a text that the program gave, reads as \xff. */
 TN_API const tn_error *tn_last_error(void) TN_ANY_THREAD;
 TN_API void tn_clear_error(void) TN_ANY_THREAD;
 /* How many errors this thread has had. */
 TN_API uint64_t tn_error_count(void) TN_ANY_THREAD;
 /* Says where the program made the call that led to this thread's last error: its file and line are set, and its message
- * begins with them. Does nothing to an error that has a place, or if there were as many errors (`before`) before the call. Objects
- * that the call made are listed with the place by TENON_DEBUG=leaks. `before` is read right before the call. */
+ * begins with them. Does nothing to an error that has a place, or if there were as many errors (`before`) before the call. A
+ * copy that tn_call_operator has handed out gets no place. Tensors and other objects that the call made are listed with the place
+ * by TENON_DEBUG=leaks, so call it after a success, too, where that is wanted. `before` is read right before the call. */
 TN_API void tn_error_place(uint64_t before, const char *file, uint32_t line) TN_ANY_THREAD;
 /*
  * For a library over Tenon: an object of its own begins or ends. With TENON_DEBUG=leaks those that have begun and not ended
