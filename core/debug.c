@@ -25,7 +25,7 @@ typedef struct tni_alive {
     const void *handle;
     uint64_t number;         /* in the order of making */
     const void *thread;      /* that made it, by its tni_tls */
-    int32_t is_new;          /* an object or scope that the running call of this thread made */
+    int32_t is_new;          /* the running call of this thread made it */
     int32_t has_own_place;   /* that of the call which opened the scope, not of its first use */
     char maker[MAKER_BYTES]; /* of another object: what it is */
     char place[PLACE_BYTES]; /* "model.c:49", or "" */
@@ -138,23 +138,24 @@ static void drop(tn_context *ctx, tni_alive **list, const void *handle)
     pthread_mutex_unlock(&d->lock);
 }
 
-void tni_debug_made(const tn_tensor *t, const char *maker)
-{
-    add(t->ctx, &t->ctx->debug->tensors, t, maker);
-}
-
 void tni_debug_ended(const tn_tensor *t)
 {
     if (tni_context_is_forked(t->ctx)) return; /* another thread may have held the lock at the fork */
     drop(t->ctx, &t->ctx->debug->tensors, t);
 }
 
-/* The running call of this thread may have a place, which follows when it returns. */
+/* The running call of this thread may have a place, which follows when it returns. Without memory `handle` is not listed. */
 static void expect_place(struct tni_debug *d, const void *handle)
 {
     pthread_mutex_lock(&d->lock);
     if (*find(d, handle)) (*find(d, handle))->is_new = tni_tls.has_new_objects = 1;
     pthread_mutex_unlock(&d->lock);
+}
+
+void tni_debug_made(const tn_tensor *t, const char *maker)
+{
+    add(t->ctx, &t->ctx->debug->tensors, t, maker);
+    expect_place(t->ctx->debug, t);
 }
 
 void tni_debug_scope_opened(tn_scope *s)
@@ -207,7 +208,7 @@ static void end_new_of(tni_alive *list, const char *place)
     }
 }
 
-/* A place in the form that reports have, or NULL: the call that made the new objects and scopes has none. */
+/* A place in the form that reports have, or NULL: the call that made what is new has none. */
 static void end_new(tn_context *ctx, const void *place)
 {
     struct tni_debug *d = ctx->debug;
@@ -215,6 +216,7 @@ static void end_new(tn_context *ctx, const void *place)
     pthread_mutex_lock(&d->lock);
     end_new_of(d->objects, place);
     end_new_of(d->scopes, place);
+    end_new_of(d->tensors, place);
     pthread_mutex_unlock(&d->lock);
 }
 

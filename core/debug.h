@@ -40,8 +40,8 @@ void tni_debug_object_end(tn_context *ctx, const void *object);
  */
 void tni_debug_place_begin(tn_scope *s);
 void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t line);
-/* The place of the call without a scope that has just run on this thread: the objects that it made get it. NULL: a call begins,
- * which has not made those that are there. Only to be called if tni_tls.has_new_objects. */
+/* The place of the call that has just run on this thread: what it made gets it. NULL: a call begins, which has not made what is
+ * there. Only to be called if tni_tls.has_new_objects. */
 void tni_debug_place_objects(const char *file, uint32_t line);
 /* Logs a finding about the call that is running, with its place as soon as that is known. */
 void tni_debug_found(tn_context *ctx, const char *text);

@@ -273,6 +273,30 @@ Test(debug, objects_are_listed_with_the_place_of_their_call)
         "TENON_DEBUG: 0 tensors, 0 scopes and 3 other objects are alive when the context is destroyed\n");
 }
 
+/* Tensors, too, of a caller that opens a scope and closes it again before it knows whether the call failed. */
+Test(debug, tensors_are_listed_with_the_place_of_a_call_without_a_scope)
+{
+    tn_context *ctx = watched("leaks");
+    tn_tensor *kept[3];
+    for (int i = 0; i < 3; i++) {
+        const uint64_t errors = tn_error_count();
+        tn_scope *s = tn_scope_open(ctx);
+        kept[i] = tn_retain(tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU));
+        cr_assert_eq(tn_scope_close(s), TN_OK);
+        if (i) tn_error_place(errors, "train.py", (uint32_t)i);
+    }
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: train.py:2: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of "
+        "(number 6)\n"
+        "TENON_DEBUG: train.py:1: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of "
+        "(number 4)\n"
+        "TENON_DEBUG: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of (number 2)\n"
+        "TENON_DEBUG: 3 tensors, 0 scopes and 0 other objects are alive when the context is destroyed\n");
+    for (int i = 0; i < 3; i++) tn_release(kept[i]);
+}
+
 /* A call with a scope: objects that it made have its place, and so do tensors. */
 Test(debug, objects_of_a_call_with_a_scope_have_its_place)
 {
