@@ -166,9 +166,8 @@ const char *tni_kind_text(tn_dtype dtype, uint32_t rank, const int64_t *sizes, c
 int32_t tni_tensor_given(const tn_tensor *t, const char *what)
 {
     if (TNI_UNLIKELY(!t)) return tni_error(TN_E_ARGUMENT, "%s is NULL", what);
-    if (TNI_LIKELY(!(t->state & TNI_DEAD))) return TN_OK;
     int32_t status = tni_tensor_check(t);
-    return tni_error(status, "%s: %s", what, tn_last_error()->message);
+    return TNI_LIKELY(!status) ? TN_OK : tni_error(status, "%s: %s", what, tn_last_error()->message);
 }
 
 int32_t tn_requires_grad(const tn_tensor *t)

@@ -672,7 +672,7 @@ void tni_block_free(tni_block *b)
 {
     if (!b || b == &b->allocator->empty) return;
     struct tni_allocator *a = b->allocator;
-    if (tni_context_check(a->device->ctx)) return;
+    if (tni_context_check_kept(a->device->ctx)) return;
     if (b->part_of && b->cache_bin != TNI_NO_BIN)
         tni_cache_free(a, b);
     else if (b->part_of)

@@ -158,7 +158,7 @@ int32_t tn_communicator_status(tn_communicator *communicator)
 {
     tn_communicator *c = communicator;
     if (!c) return tni_error(TN_E_ARGUMENT, "tn_communicator_status: no communicator");
-    int32_t status = tni_context_check(c->ctx);
+    int32_t status = tni_context_check_kept(c->ctx);
     if (status) return status;
     pthread_mutex_lock(&c->lock);
     status = check_alive(c);
@@ -172,7 +172,7 @@ int32_t tn_communicator_abort(tn_communicator *communicator)
 {
     tn_communicator *c = communicator;
     if (!c) return tni_error(TN_E_ARGUMENT, "tn_communicator_abort: no communicator");
-    int32_t status = tni_context_check(c->ctx);
+    int32_t status = tni_context_check_kept(c->ctx);
     if (status) return status;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -189,7 +189,7 @@ int32_t tn_communicator_abort(tn_communicator *communicator)
 void tn_communicator_release(tn_communicator *communicator)
 {
     tn_communicator *c = communicator;
-    if (!c || tni_context_check(c->ctx)) return;
+    if (!c || tni_context_check_kept(c->ctx)) return;
     tn_context *ctx = c->ctx;
     if (!tni_handle_may_end(ctx, &c->life, "communicator", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < c->count; i++)

@@ -299,7 +299,10 @@ void tn_context_destroy(tn_context *ctx)
 {
     if (!ctx || !tni_handle_may_end(ctx, &ctx->ended, "context", __builtin_return_address(0))) return;
     if (tni_context_is_forked(ctx)) return;
-    if (ctx->flags & TN_CONTEXT_DEBUG_HANDLES) tni_handle_mark_dead(&ctx->ended);
+    if (ctx->flags & TN_CONTEXT_DEBUG_HANDLES) {
+        tni_handle_mark_dead(&ctx->ended);
+        atomic_fetch_or(&ctx->flags, TNI_CONTEXT_ENDED);
+    }
     tni_profile_close(ctx);
     tni_debug_report(ctx);
     atomic_fetch_add_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
@@ -365,11 +368,9 @@ void tni_profiles_close(void)
     }
 }
 
-int32_t tni_context_check(tn_context *ctx)
+static __attribute__((noinline)) int32_t refuse(tn_context *ctx)
 {
-    if (TNI_UNLIKELY(!ctx))
-        return tni_error(TN_E_ARGUMENT, "the context is NULL: making it failed, or it was left out");
-    if (TNI_LIKELY(!tni_context_is_forked(ctx))) return TN_OK;
+    if (!ctx) return tni_error(TN_E_ARGUMENT, "the context is NULL: making it failed, or it was left out");
     int32_t status = tni_handle_check(ctx, &ctx->ended, "context");
     if (status) return status;
     return tni_error(TN_E_FORKED,
@@ -377,10 +378,20 @@ int32_t tni_context_check(tn_context *ctx)
                      (long)ctx->pid, (long)getpid());
 }
 
+int32_t tni_context_check(tn_context *ctx)
+{
+    return TNI_LIKELY(ctx && tni_context_is_usable(ctx)) ? TN_OK : refuse(ctx);
+}
+
+int32_t tni_context_check_kept(tn_context *ctx)
+{
+    return TNI_LIKELY(ctx && !tni_context_is_forked(ctx)) ? TN_OK : refuse(ctx);
+}
+
 uint32_t tn_intern(tn_context *ctx, const char *text)
 {
     uint32_t id = 0;
-    if (tni_context_check(ctx)) return 0;
+    if (tni_context_check_kept(ctx)) return 0;
     if (!text) {
         tni_error(TN_E_ARGUMENT, "tn_intern: text is NULL");
         return 0;
@@ -406,7 +417,7 @@ uint32_t tn_intern(tn_context *ctx, const char *text)
 
 const char *tn_interned(tn_context *ctx, uint32_t id)
 {
-    if (tni_context_check(ctx)) return NULL;
+    if (tni_context_check_kept(ctx)) return NULL;
     pthread_mutex_lock(&ctx->lock);
     const char *text = id && id <= ctx->interned.count ? ((char **)ctx->interned.data)[id - 1] : NULL;
     pthread_mutex_unlock(&ctx->lock);

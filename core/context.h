@@ -35,6 +35,8 @@ typedef struct tni_autograd_hooks {
 /* The context was made before a fork, and this process is the child: calls answer TN_E_FORKED. Or it is dead, see
  * context.c, and they answer TN_E_DEAD_HANDLE. */
 #define TNI_CONTEXT_FORKED 0x40000000u
+/* With TN_CONTEXT_DEBUG_HANDLES: the program has destroyed the context, which tensors and other objects may still keep. */
+#define TNI_CONTEXT_ENDED 0x08000000u
 /* TENON_DEBUG=leaks: what begins and ends is told to core/debug.h. */
 #define TNI_CONTEXT_LEAKS 0x20000000u
 /* TENON_DEBUG: calls tell core/debug.h where the program made them. */
@@ -123,8 +125,17 @@ static inline int32_t tni_context_is_forked(const tn_context *ctx)
 }
 /* The text of an interned number for messages, "unknown" for another number. */
 const char *tni_interned_name(tn_context *ctx, uint32_t id);
-/* TN_OK, or the error of a context that is NULL, dead, or was made before a fork. */
+/* 0 for a context that the program cannot give to a call: made before a fork, or destroyed. */
+static inline int32_t tni_context_is_usable(const tn_context *ctx)
+{
+    return !(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
+             (TNI_CONTEXT_FORKED | TNI_CONTEXT_ENDED));
+}
+/* TN_OK, or the error of a context that is NULL, destroyed, or was made before a fork: for calls that get a context. */
 int32_t tni_context_check(tn_context *ctx);
+/* The same for the context of an object that the program has, and for the end of contexts: a destroyed one is TN_OK as long as
+ * something keeps it. */
+int32_t tni_context_check_kept(tn_context *ctx);
 /* Logs if there is a sink; see log.c. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Records an error, and logs it: a mistake of the program that many of its calls have no status for. With TENON_DEBUG the

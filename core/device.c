@@ -140,7 +140,7 @@ static int32_t open_locked(tni_device *d)
 
 static tni_device *open_device(tni_device *d)
 {
-    if (tni_context_check(d->ctx)) return NULL;
+    if (tni_context_check_kept(d->ctx)) return NULL;
     if (atomic_load_explicit(&d->open, memory_order_acquire) == TNI_DEVICE_LOST) return refuse_lost(d);
     pthread_mutex_lock(&d->lock);
     int32_t status = open_locked(d);
@@ -175,7 +175,7 @@ static void wait_for_devices(tn_context *ctx, uint32_t types)
 
 void tni_devices_finish(tn_context *ctx)
 {
-    if (tni_context_check(ctx)) return;
+    if (tni_context_check_kept(ctx)) return;
     tni_dead_tensors_finish(ctx);
     tni_dead_scopes_finish(ctx);
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
@@ -262,7 +262,7 @@ static tni_device *find_device(tn_context *ctx, tn_device id)
 
 tni_device *tni_device_get(tn_context *ctx, tn_device id)
 {
-    if (TNI_UNLIKELY(!ctx || tni_context_is_forked(ctx))) return (void)tni_context_check(ctx), NULL;
+    if (TNI_UNLIKELY(!ctx || !tni_context_is_usable(ctx))) return (void)tni_context_check(ctx), NULL;
     if (TNI_LIKELY(atomic_load_explicit(&ctx->type_count, memory_order_acquire))) {
         const tni_device_type *first =
             ctx->types[0]; /* most calls are for the first device of the first type */
@@ -337,7 +337,6 @@ int32_t tn_tensor_native(const tn_tensor *t, uint64_t *out, uint64_t *out_offset
 {
     uint64_t native;
     int32_t status = tni_tensor_check(t);
-    if (!status) status = tni_context_check(t->ctx);
     if (status) return status;
     if (!t->storage->device) return tni_error(TN_E_DEVICE, "tn_tensor_native: a meta tensor has no memory");
     status = tni_native(t->storage->device, TN_NATIVE_ALLOCATION, t->desc.allocation, &native);

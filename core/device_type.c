@@ -126,7 +126,7 @@ static int32_t enumerate(tni_device_type *type)
 /* Other threads wait meanwhile. The thread itself may come again, from a log sink. */
 int32_t tni_device_type_ask(tni_device_type *type)
 {
-    int32_t status = tni_context_check(type->ctx);
+    int32_t status = tni_context_check_kept(type->ctx);
     if (status) return status;
     pthread_mutex_lock(&type->lock);
     int state = atomic_load_explicit(&type->state, memory_order_acquire);

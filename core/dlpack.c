@@ -72,7 +72,6 @@ int32_t tn_device_dlpack(tn_context *ctx, tn_device device, int32_t *out_type, i
 static int32_t check_exportable(const tn_tensor *t)
 {
     int32_t status = tni_tensor_check(t);
-    if (!status) status = tni_context_check(t->ctx);
     if (status) return status;
     if (!has_dlpack(t->storage->device) || t->desc.layout != TN_INTERNED_STRIDED)
         return refuse_device(t->ctx, t->desc.device);

@@ -24,7 +24,7 @@ static int32_t check(const tn_event *event)
 {
     if (!event) return tni_error(TN_E_ARGUMENT, "an event is missing");
     int32_t status = tni_handle_check(event->device->ctx, &event->life, "event");
-    return status ? status : tni_context_check(event->device->ctx);
+    return status ? status : tni_context_check_kept(event->device->ctx);
 }
 
 int32_t tni_event_create(tni_device *d, uint32_t flags, tn_event **out)
@@ -77,7 +77,7 @@ void tn_event_release(tn_event *event)
     tni_device *d = event->device;
     tn_context *ctx = d->ctx;
     int32_t internal = event->internal;
-    if (tni_context_check(ctx)) return;
+    if (tni_context_check_kept(ctx)) return;
     if (has_events(d)) d->type->driver.event.destroy(d->type->driver.self, d->handle, event->handle);
     if (!internal) tn_stream_release(event->stream);
     if (internal) {

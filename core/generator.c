@@ -105,7 +105,7 @@ tn_generator *tni_default_generator(tni_device *device)
 int32_t tni_generator_check(const tn_generator *generator)
 {
     if (!generator) return tni_error(TN_E_ARGUMENT, "a generator is missing");
-    int32_t status = tni_context_check(generator->ctx);
+    int32_t status = tni_context_check_kept(generator->ctx);
     return status ? status : tni_handle_check(generator->ctx, &generator->life, "generator");
 }
 

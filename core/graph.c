@@ -99,7 +99,7 @@ static int32_t check(const tn_graph *g)
 {
     if (!g) return tni_error(TN_E_ARGUMENT, "a graph is missing");
     int32_t status = tni_handle_check(g->ctx, &g->life, "graph");
-    return status ? status : tni_context_check(g->ctx);
+    return status ? status : tni_context_check_kept(g->ctx);
 }
 
 /* TN_OK for a graph that has been captured. */
@@ -119,7 +119,7 @@ int32_t tn_graph_reset(tn_graph *graph)
 
 void tn_graph_release(tn_graph *graph)
 {
-    if (!graph || tni_context_check(graph->ctx)) return;
+    if (!graph || tni_context_check_kept(graph->ctx)) return;
     tn_context *ctx = graph->ctx;
     if (!tni_handle_may_end(ctx, &graph->life, "graph", __builtin_return_address(0))) return;
     empty(graph);

@@ -127,7 +127,6 @@ int32_t tni_tensor_create_pinned(tni_device *pins, tn_dtype dtype, uint32_t rank
 static int32_t pin(tn_tensor *t, tn_device device, tn_tensor **out)
 {
     int32_t status = tni_tensor_check(t);
-    if (!status) status = tni_context_check(t->ctx);
     if (status) return status;
     if (!t->storage->device || TN_DEVICE_TYPE(t->desc.device) != TN_INTERNED_CPU) {
         char name[64];

@@ -7,7 +7,7 @@ static int32_t check(const tn_memory_pool *pool)
 {
     if (!pool) return tni_error(TN_E_ARGUMENT, "a memory pool is missing");
     int32_t status = tni_handle_check(pool->device->ctx, &pool->life, "memory pool");
-    return status ? status : tni_context_check(pool->device->ctx);
+    return status ? status : tni_context_check_kept(pool->device->ctx);
 }
 
 int32_t tn_memory_pool_create(tn_context *ctx, tn_device device, tn_memory_pool **out)
@@ -45,7 +45,7 @@ void tn_memory_pool_release(tn_memory_pool *pool)
     if (atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_acq_rel) != 1) return;
     tni_device *d = pool->device;
     tn_context *ctx = d->ctx;
-    if (tni_context_check(ctx)) return;
+    if (tni_context_check_kept(ctx)) return;
     tni_pool_dissolve(d->allocator, pool);
     tni_handle_free(ctx, pool, sizeof *pool, &pool->life);
     tni_context_unown(ctx);

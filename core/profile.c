@@ -347,7 +347,7 @@ void tni_profile_log_finish(tn_context *ctx, tni_profile_log *log)
 
 void tn_profile_release(tn_profile *profile)
 {
-    if (!profile || tni_context_check(profile->ctx)) return;
+    if (!profile || tni_context_check_kept(profile->ctx)) return;
     tn_context *ctx = profile->ctx;
     if (!tni_handle_may_end(ctx, &profile->life, "profile", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < profile->logs.count; i++) {

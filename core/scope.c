@@ -52,10 +52,8 @@ static __attribute__((noinline)) tn_scope *open_watched(tn_context *ctx, tn_scop
 
 static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
 {
-    if (TNI_UNLIKELY(!ctx || ctx->flags & (TNI_CONTEXT_FORKED | TNI_CONTEXT_LEAKS))) {
-        if (ctx && !tni_context_is_forked(ctx)) return open_watched(ctx, parent);
-        tni_context_check(ctx);
-        return NULL;
+    if (TNI_UNLIKELY(!ctx || ctx->flags & (TNI_CONTEXT_FORKED | TNI_CONTEXT_ENDED | TNI_CONTEXT_LEAKS))) {
+        return tni_context_check(ctx) ? NULL : open_watched(ctx, parent);
     }
     return make_scope(ctx, parent);
 }
@@ -80,13 +78,20 @@ static int32_t refuse_misused(const tn_scope *s)
     return tni_error_logged(s->ctx, status, text, (const void *)s);
 }
 
+/* What a scope may not be when it is closed; its context may have been destroyed. */
+static int32_t check_end(const tn_scope *s)
+{
+    const int32_t wrong = tni_context_check_kept(s->ctx);
+    return wrong ? wrong : is_misused(s) ? refuse_misused(s) : TN_OK;
+}
+
 static inline __attribute__((always_inline)) int32_t check(const tn_scope *s)
 {
     if (TNI_UNLIKELY(!s))
         return tni_error(TN_E_STATE, "a scope is missing: opening it failed, or NULL was given in its place");
     if (TNI_LIKELY(!(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES))) return TN_OK;
-    if (tni_context_is_forked(s->ctx)) return tni_context_check(s->ctx);
-    return is_misused(s) ? refuse_misused(s) : TN_OK;
+    const int32_t wrong = check_end(s);
+    return wrong ? wrong : tni_context_check(s->ctx);
 }
 
 int32_t tni_scope_check(const tn_scope *s)
@@ -259,7 +264,7 @@ int32_t tn_scope_close(tn_scope *s)
     if (!s) return TN_OK;
     if (TNI_UNLIKELY(s->restores & TNI_SCOPE_LENT)) return refuse_close(s);
     if (TNI_UNLIKELY(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES)) {
-        int32_t wrong = check(s);
+        int32_t wrong = check_end(s);
         if (wrong) return wrong;
         if (s->ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_scope_closed(s);
     }

@@ -167,7 +167,6 @@ static uint64_t storage_bytes(const tn_tensor *t)
 static int32_t check_shareable(const tn_tensor *t)
 {
     int32_t status = tni_tensor_check(t);
-    if (!status) status = tni_context_check(t->ctx);
     if (status) return status;
     if (!t->storage->device) return tni_error(TN_E_DEVICE, "tn_share: a meta tensor has no memory");
     if (tni_dtype_index(t->desc.dtype) < 0)

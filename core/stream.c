@@ -182,7 +182,7 @@ void tn_stream_release(tn_stream *stream)
     tni_device *device = stream->device;
     tn_context *ctx = device->ctx;
     const tni_driver *driver = &device->type->driver;
-    if (tni_context_check(ctx)) return;
+    if (tni_context_check_kept(ctx)) return;
     tni_late_of_release(stream, driver->stream.synchronize(driver->self, device->handle, stream->handle));
     atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
     tni_allocator_forget_stream(device->allocator, stream);
@@ -222,7 +222,7 @@ int32_t tni_stream_check(const tn_stream *stream)
     if (atomic_load_explicit(&stream->id, memory_order_relaxed) == TNI_DEAD_STREAM)
         return tni_error_logged(stream->device->ctx, TN_E_DEAD_HANDLE,
                                 "the stream was released and is used again");
-    return tni_context_check(stream->device->ctx);
+    return tni_context_check_kept(stream->device->ctx);
 }
 
 /* For what the host asks, which no stream that captures can answer. */

@@ -610,6 +610,7 @@ int32_t tni_tensor_check(const tn_tensor *t)
 {
     if (TNI_UNLIKELY(!t)) return tni_error(TN_E_ARGUMENT, "a tensor is missing");
     if (TNI_UNLIKELY(t->state & TNI_DEAD)) return refuse_dead(t, "used again");
+    if (TNI_UNLIKELY(tni_context_is_forked(t->ctx))) return tni_context_check(t->ctx);
     follow_storage(t);
     return TN_OK;
 }

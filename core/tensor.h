@@ -130,8 +130,8 @@ void tni_tensor_set_storage(tn_tensor *t, tni_storage *storage);
 int64_t tni_tensor_offset(const tn_tensor *t);
 /*
  * TN_E_DEAD_HANDLE for a tensor that was released, where the context keeps headers
- * (TN_CONTEXT_DEBUG_HANDLES); TN_E_ARGUMENT for NULL. A tensor whose storage was moved by a resize shows the
- * new place afterwards.
+ * (TN_CONTEXT_DEBUG_HANDLES); TN_E_FORKED for one that was made before a fork; TN_E_ARGUMENT for NULL. A tensor whose storage
+ * was moved by a resize shows the new place afterwards.
  */
 int32_t tni_tensor_check(const tn_tensor *t);
 /* Frees the kept headers; the context is about to go. */

@@ -100,7 +100,6 @@ static int32_t read_strided(const tn_tensor *t, char *out)
 static inline __attribute__((always_inline)) int32_t check_readable(const tn_tensor *t)
 {
     int32_t status = tni_tensor_check(t);
-    if (!status) status = tni_context_check(t->ctx);
     if (status) return status;
     if (!t->storage->device) return tni_error(TN_E_DEVICE, "Cannot copy out of meta tensor; no data!");
     if (t->desc.layout != TN_INTERNED_STRIDED)

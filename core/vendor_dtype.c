@@ -60,7 +60,7 @@ const char *tn_dtype_interned(tn_context *ctx, tn_dtype dtype)
 {
     const char *name = NULL;
     uint32_t code = TN_DTYPE_CODE(dtype);
-    if (tni_context_check(ctx)) return NULL;
+    if (tni_context_check_kept(ctx)) return NULL;
     if (code < TN_CODE_VENDOR) return tn_dtype_name(dtype);
     pthread_mutex_lock(&ctx->lock);
     uint32_t i = code - TN_CODE_VENDOR;

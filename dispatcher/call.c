@@ -5,6 +5,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/thread.h"
 #include "core/graph.h"
 #include "dispatcher/backend.h"
@@ -76,8 +77,10 @@ static inline __attribute__((always_inline)) int32_t take_arguments(tni_call_sta
     return change_arguments(c, op, args, n_args, out_state);
 }
 
+/* The context and the handles of a call. */
 static int32_t check_handles(const tni_frame *f)
 {
+    if (TNI_UNLIKELY(!tni_context_is_usable(f->ctx))) return tni_context_check(f->ctx);
     for (uint32_t i = 0; i < f->op->n_args; i++) {
         const tn_value *v = &f->args[i];
         int32_t status = TN_OK;
@@ -95,12 +98,32 @@ static int32_t check_handles(const tni_frame *f)
     return TN_OK;
 }
 
+/* The context of a handle in the value that is not the context `of`; NULL if there is none. */
+static const tn_context *other_context(const tn_value *v, const tn_context *of)
+{
+    if (!v->as.pointer) return NULL;
+    if (v->tag == TN_TAG_GENERATOR) return v->as.generator->ctx;
+    if (v->tag == TN_TAG_TENSOR) return v->as.tensor->ctx;
+    for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
+        if (v->as.tensors[k] && v->as.tensors[k]->ctx != of) return v->as.tensors[k]->ctx;
+    }
+    return NULL;
+}
+
 /* The device handles, streams and locks of a tensor are those of its context. */
 static __attribute__((noinline)) int32_t refuse_unusable(const tni_frame *f)
 {
     uint32_t i = 0;
     while (i + 1 < f->op->n_args && !(state_in(&f->args[i], f->ctx) & UNUSABLE)) i++;
     const tn_value *v = &f->args[i];
+    const tn_context *other = other_context(v, f->ctx);
+    if (other && tni_context_is_forked(other))
+        return tni_error(TN_E_FORKED,
+                         "%s(): argument '%s' (position %u): a %s of a context that process %ld made, and "
+                         "that cannot be used after fork in process %ld",
+                         f->op->schema->name, f->op->schema->args[i].name, i + 1,
+                         v->tag == TN_TAG_GENERATOR ? "generator" : "tensor", (long)other->pid,
+                         (long)getpid());
     const char *why = !v->as.pointer ? "a value that points to NULL; what is absent has the tag 0"
                       : v->tag == TN_TAG_GENERATOR ? "a generator of another context"
                                                    : "a tensor of another context";
@@ -214,7 +237,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
     status = take_arguments(&c, op, args, n_args, &state);
     if (TNI_LIKELY(!status)) {
         if (TNI_UNLIKELY(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
-                         (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED)))
+                         (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED | TNI_CONTEXT_FORKED)))
             status = check_handles(f);
         if (TNI_UNLIKELY(state & UNUSABLE) && !status) status = refuse_unusable(f);
         if (!status) {

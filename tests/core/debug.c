@@ -410,6 +410,41 @@ Test(debug, a_context_that_is_destroyed_twice_is_an_error)
     tn_release(kept);
 }
 
+/* The same calls fail as on a context that nothing keeps; what the program has made may still end. */
+Test(debug, calls_on_a_destroyed_context_that_a_tensor_keeps_are_errors)
+{
+    const char *text = "context was released and is used again";
+    tn_context *ctx = watched("handles");
+    tn_scope *s = tn_scope_open(ctx);
+    tn_generator *g;
+    tn_stream *stream;
+    tn_tensor *kept = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
+    cr_assert_eq(tn_generator_create(ctx, 1, &g), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, TN_CPU, 0, &stream), TN_OK);
+    tn_context_destroy(ctx);
+    cr_assert_null(tn_scope_open(ctx));
+    expect_dead(text);
+    cr_assert_null(tn_scope_open_child(s, NULL));
+    expect_dead(text);
+    cr_assert_null(tn_from_data(s, TN_FLOAT32, TN_INTS(1), (float[1]){0}, TN_CPU));
+    expect_dead(text);
+    cr_assert_eq(tn_set_default_dtype(ctx, TN_FLOAT64), TN_E_DEAD_HANDLE);
+    expect_dead(text);
+    cr_assert_eq(tn_device_count(ctx, "cpu"), 0);
+    expect_dead(text);
+    cr_assert_null(tn_stream_default(ctx, TN_CPU));
+    expect_dead(text);
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_generator_release(g);
+    tn_stream_release(stream);
+    cr_assert_eq(tn_tensor_version(kept), 0);
+    cr_assert_eq(cpu.closed, 0);
+    tn_release(kept);
+    cr_assert_eq(cpu.closed, 1);
+    cr_assert_eq(cpu.live_allocations, 0);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
 /* Its memory stays. The program's log may have ended with it, so the lines go nowhere. */
 Test(debug, calls_on_a_dead_context_are_errors)
 {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/inspect.h>
 #include <tenon/plugin.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
@@ -435,6 +436,56 @@ Test(program, places_of_the_first_NaN)
     tn_context_destroy(ctx);
 }
 
+/* A binding calls so: results without a scope, the place told behind the call. */
+Test(program, results_without_a_scope_are_listed_with_the_place_of_the_call)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("leaks", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(4, 2))), y, parts;
+    const tn_value split[] = {x, tn_value_int(2)};
+    uint64_t errors = tn_error_count();
+    cr_assert_eq(tn_call_operator(ctx, tn_operator_find(ctx, "aten::neg"), &x, 1, &y, 1, NULL), TN_OK);
+    tn_error_place(errors, "user.py", 77);
+    errors = tn_error_count();
+    cr_assert_eq(tn_call_operator(ctx, tn_operator_find(ctx, "aten::chunk"), split, 2, &parts, 1, NULL),
+                 TN_OK);
+    tn_error_place(errors, "user.py", 78);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_not_null(strstr(l.text, "TENON_DEBUG: user.py:77: leak: tensor [4, 2] float32"), "%s", l.text);
+    const char *first = strstr(l.text, "TENON_DEBUG: user.py:78: leak: tensor [2, 2] float32");
+    cr_assert_not_null(first, "%s", l.text);
+    cr_assert_not_null(strstr(first + 1, "TENON_DEBUG: user.py:78: leak: tensor [2, 2] float32"), "%s",
+                       l.text);
+    for (uint32_t i = 0; i < parts.count; i++) tn_release(parts.as.tensors[i]);
+    tn_release(y.as.tensor);
+}
+
+/* A tensor keeps the context, but no call may be given it. */
+Test(program, operators_of_a_destroyed_context_are_refused)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("handles", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_operator_info info = {.size = sizeof info};
+    tn_tensor *kept = tn_retain(tn_ones(s, TN_INTS(2)));
+    tn_value x = tn_value_tensor(kept), y;
+    const uint32_t neg = tn_operator_find(ctx, "aten::neg");
+    tn_error *error = NULL;
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(tn_operator_find(ctx, "aten::neg"), 0);
+    cr_assert_eq(tn_last_error()->code, TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_inspect_operator_count(ctx), 0);
+    cr_assert_eq(tn_inspect_operator(ctx, 0, &info), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_call_operator(ctx, neg, &x, 1, &y, 1, &error), TN_E_DEAD_HANDLE);
+    cr_assert_not_null(strstr(error->message, "context was released and is used again"), "%s",
+                       error->message);
+    tn_error_release(error);
+    tn_release(kept);
+}
+
 /* A training step does not look like a leak. */
 Test(program, gradients_are_not_leaks)
 {
@@ -474,6 +525,58 @@ Test(program, calls_are_refused_after_fork)
     }
     expect_success_of(child);
     cr_assert_eq(tn_item_double(s, tn_sum(s, tn_add(s, x, x))), 4);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
+static tn_tensor *keep_gradient(void *user, tn_scope *s, tn_tensor *grad)
+{
+    (void)user, (void)s;
+    return grad;
+}
+
+/* What the child says of each call, or 0. */
+static int first_that_works_after_fork(tn_context *ctx, uint32_t view, tn_tensor *x)
+{
+    tn_value given = tn_value_tensor(x), out;
+    const int64_t sizes[] = {2, 1};
+    const tn_value args[] = {given, tn_value_ints(sizes, 2)};
+    tn_error *error = NULL;
+    uint64_t hook;
+    if (tn_call_operator(ctx, view, args, 2, &out, 1, &error) != TN_E_FORKED) return 1;
+    if (error->code != TN_E_FORKED) return 2;
+    if (tn_register_hook(x, keep_gradient, NULL, &hook) != TN_E_FORKED) return 3;
+    if (tn_set_requires_grad(x, 0) != TN_E_FORKED) return 4;
+    if (tn_set_grad(x, NULL) != TN_E_FORKED) return 5;
+    if (tn_retain_grad(x) != TN_E_FORKED) return 6;
+    tn_clear_error();
+    tn_manual_seed(ctx, 3);
+    if (tn_last_error()->code != TN_E_FORKED) return 7;
+
+    /* A context of the child's own does not take the parent's tensors. */
+    tn_context *own = NULL;
+    if (tn_context_create(NULL, &own)) return 8;
+    if (tn_call_operator(own, tn_operator_find(own, "aten::neg"), &given, 1, &out, 1, NULL) != TN_E_FORKED)
+        return 9;
+    if (!strstr(tn_last_error()->message, "neg(): argument 'self' (position 1): a tensor of a context that "))
+        return 10;
+    return strstr(tn_last_error()->message, "cannot be used after fork") ? 0 : 11;
+}
+
+Test(program, tensors_are_refused_after_fork)
+{
+    tn_context *ctx = NULL;
+    unsetenv("TENON_DEBUG");
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    const uint32_t view = tn_operator_find(ctx, "aten::view");
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    pid_t child = fork();
+    if (!child) _exit(first_that_works_after_fork(ctx, view, x));
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert_eq(status, 0, "number %d", WEXITSTATUS(status));
     tn_scope_close(s);
     tn_context_destroy(ctx);
 }

@@ -31,8 +31,8 @@ typedef struct tn_host_allocator {
 typedef void (*tn_log_sink)(void *user, int32_t level, const char *text);
 
 #define TN_CONTEXT_NO_DISCOVERY 1u /* do not search for plugins; the program loads its own */
-/* Refuse released tensors, closed scopes, destroyed contexts, and scopes used on another thread than theirs. Their headers
- * stay in memory until the context ends, and contexts in malloc's memory stay for good. */
+/* Refuse released tensors, closed scopes, destroyed contexts (also while tensors keep them), and scopes used on another thread
+ * than theirs. Their headers stay in memory until the context ends, and contexts in malloc's memory stay for good. */
 #define TN_CONTEXT_DEBUG_HANDLES 2u
 /* A missing shim is reported as a failed candidate instead of failing tn_context_create; for diagnostic
  * tools. */
@@ -145,8 +145,9 @@ typedef struct tn_scope_options {
     tn_device autocast_device; /* only calls on devices of this type; 0: on every type */
 } tn_scope_options;
 
-/* Opens a scope on this thread. NULL and an error on this thread when ctx is NULL or out of memory; calls
- * on a NULL scope fail with TN_E_STATE. */
+/* Opens a scope on this thread. NULL and an error on this thread (tn_last_error) if ctx is NULL, was made before a fork, or was
+ * destroyed, and when out of memory. Calls on a NULL scope fail with TN_E_STATE, but tn_scope_close of it gives TN_OK: look at
+ * what this returns. */
 TN_API tn_scope *tn_scope_open(tn_context *ctx);
 /* The same with options (NULL: none). Bad options give a scope that has failed. */
 TN_API tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options);
@@ -154,7 +155,7 @@ TN_API tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *opt
 TN_API tn_scope *tn_scope_open_child(tn_scope *parent,
                                      TN_NULLABLE const tn_scope_options *options) TN_SCOPE_THREAD;
 /* Releases what the scope owns and returns the status of its first error (0: none), which is then tn_last_error() with the
- * file and line of its call, unless it moves to a parent. NULL is ignored. */
+ * file and line of its call, unless it moves to a parent. NULL is ignored: TN_OK. */
 TN_API int32_t tn_scope_close(TN_TAKES TN_NULLABLE tn_scope *s) TN_SCOPE_THREAD;
 TN_API tn_context *tn_scope_context(const tn_scope *s);
 /* Status of the scope's first error, 0 before it. TN_E_STATE for a NULL scope. */
