@@ -161,8 +161,9 @@ const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given,
     out->parameters = (tn_tensors){NULL, 0}; /* the program's */
     if (out->has_defaults) return NULL;
     return "tn_optimizer_options: has_defaults is 0, so what the program did not set would be 0; use the "
-           "macros "
-           "(tn_adamw_create_of, tn_optimizer_add_group), or begin with tn_optimizer_defaults(kind)";
+           "macros (tn_adamw_create_of, tn_optimizer_add_group), or begin with tn_optimizer_defaults(kind), "
+           "in "
+           "other languages with tn_optimizer_options_init";
 }
 
 const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES])
