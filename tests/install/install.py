@@ -273,6 +273,9 @@ def check_python(house):
            "hooks and errors", output)
     output = house.use(sys.executable, "-B", HERE / "binding.py", folder, **plugins_of(house))
     expect(output == "a binding keeps the rules\n", "errors, exceptions, forks", output)
+    by_path = {"TENON_LIBRARY": str(house.library / "libtenon-train.so.0"), **plugins_of(house)}
+    output = house.run([sys.executable, "-B", folder / "fit.py"], **by_path)
+    expect(output.splitlines()[1:] == lines[1:], "libraries by their path", output)
 
 
 def check_pages(house):

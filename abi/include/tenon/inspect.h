@@ -26,6 +26,8 @@ typedef struct tn_operator_info {
     uint32_t has_gradient; /* 1: it has a gradient rule, or is a composite of operators that have one */
     uint32_t base;         /* number of the operator whose kernels this form uses */
 } tn_operator_info;
+/* Those of the library and of operator libraries. Forms that follow from them by rule (aten::flip.out, see
+ * docs/operators-naming.md) are among them once tn_operator_find has been asked for them. */
 TN_API uint32_t tn_inspect_operator_count(tn_context *ctx) TN_ANY_THREAD;
 /* Operator i of all, in no particular order. */
 TN_API int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, TN_OUT tn_operator_info *out) TN_ANY_THREAD;

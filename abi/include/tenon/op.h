@@ -287,14 +287,16 @@ TN_API uint32_t tn_operator_find(tn_context *ctx, const char *name) TN_ANY_THREA
 
 /*
  * Calls an operator and gives the results to the caller, who releases each value of `outs` with
- * tn_value_release (a list result is one value of tag TENSORS). On failure outs are NONE, and `error` (may be
- * NULL) receives the error, to be released with tn_error_release.
+ * tn_value_release. A list result is one value of tag TENSORS, a complex number one of tag COMPLEX: both point to memory that goes
+ * with the value. On failure outs are NONE, and `error` (may be NULL) receives a copy of the error, to be released with
+ * tn_error_release. The copy has no place; tn_last_error gets one by tn_error_place.
  */
 TN_API int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uint32_t n_args,
                                 tn_value *outs, uint32_t n_outs,
                                 TN_OUT TN_NULLABLE TN_GIVES tn_error **error) TN_ANY_THREAD;
 TN_API void tn_error_release(TN_TAKES TN_NULLABLE tn_error *error);
-/* Releases a value that tn_call_operator gave. */
+/* Releases a value that tn_call_operator gave: a tensor, a list with its tensors, the two parts of a complex number. The value
+ * is NONE then. Numbers need no release. */
 TN_API void tn_value_release(tn_context *ctx, tn_value *v);
 
 /*
