@@ -282,8 +282,10 @@ class Scope:
 
     def __exit__(self, kind, exception, trace):
         status = LIB.tn_scope_close(self.handle)
-        if not kind:
-            place(self.before)
+        place(self.before)
+        if kind:
+            LIB.tn_clear_error()  # Python's exception is on its way
+        else:
             check(status, self.before)
 
 
