@@ -216,6 +216,23 @@ static void choose_memory(replay_player *p)
                                                               : TN_MEMORY_HOST;
 }
 
+/* Says which interface is missing. An operator library has none, since its kernels run on the devices of others. */
+static int lacks_interface(const replay_player *p)
+{
+    const char *missing = !p->device   ? "tenon.device"
+                          : !p->memory ? "tenon.memory"
+                          : !p->copy   ? "tenon.copy"
+                          : !p->stream ? "tenon.stream"
+                                       : NULL;
+    if (!missing) return 0;
+    snprintf(mini_host_error, sizeof(mini_host_error), "it lacks the interface '%s'%s", missing,
+             p->device
+                 ? ""
+                 : ", so it has no device to play on; --plugin takes the plugin of a device (the kernels of "
+                   "an operator library are recorded as calls of the device that they ran on)");
+    return 1;
+}
+
 int replay_load(replay_player *p, const char *path)
 {
     make_host(p);
@@ -236,9 +253,8 @@ int replay_load(replay_player *p, const char *path)
     p->allocator = p->table.get_interface(p->self, "tenon.allocator", 1);
     uint32_t count = 0;
     const char *reason = NULL;
-    if (!p->device || !p->memory || !p->copy || !p->stream)
-        snprintf(mini_host_error, sizeof(mini_host_error), "it lacks a required interface");
-    else if (p->device->enumerate(p->self, &count, &reason) || !count)
+    if (lacks_interface(p)) return -1;
+    if (p->device->enumerate(p->self, &count, &reason) || !count)
         snprintf(mini_host_error, sizeof(mini_host_error), "it has no device: %s", reason ? reason : "");
     else
         choose_memory(p);

@@ -68,11 +68,10 @@ static int32_t read_row(const tn_kernel_row *rows, uint32_t i, uint32_t row_byte
     const char *from = (const char *)rows + (uint64_t)i * row_bytes;
     uint32_t size;
     memcpy(&size, from, sizeof(size));
-    if (size == 0) size = row_bytes;
     *out = (tn_kernel_row){0};
     memcpy(out, from, size < sizeof(*out) ? size : sizeof(*out));
     out->size = sizeof(*out);
-    return size <= row_bytes;
+    return size && size <= row_bytes;
 }
 
 static struct shim_rows *make_rows(uint32_t count)
@@ -90,14 +89,17 @@ static struct shim_rows *make_rows(uint32_t count)
 static void free_list(struct shim_rows *list)
 {
     if (!list) return;
-    for (uint32_t i = 0; i < list->count; i++) free((char *)(uintptr_t)list->row[i].op);
+    for (uint32_t i = 0; i < list->count; i++) {
+        free((char *)(uintptr_t)list->row[i].op);
+        free(list->row[i].device_type);
+    }
     free(list->given);
     free(list);
 }
 
-/* NULL and TN_OK: some row is malformed. */
-static int32_t wrap_rows(shim_plugin *w, void *self, const tn_kernel_row *rows, uint32_t count,
-                         uint32_t row_bytes, struct shim_rows **out)
+/* `device_type` may be NULL. NULL and TN_OK: some row is malformed. */
+static int32_t wrap_rows(shim_plugin *w, const char *device_type, void *self, const tn_kernel_row *rows,
+                         uint32_t count, uint32_t row_bytes, struct shim_rows **out)
 {
     struct shim_rows *list = make_rows(count);
     int32_t sound = 1;
@@ -111,7 +113,8 @@ static int32_t wrap_rows(shim_plugin *w, void *self, const tn_kernel_row *rows, 
         row->plugin = w;
         row->self = self;
         row->op = strndup(schema, strcspn(schema, "("));
-        if (!row->op) {
+        row->device_type = device_type ? strdup(device_type) : NULL;
+        if (!row->op || (device_type && !row->device_type)) {
             free_list(list);
             return shim_error(w->outer, TN_E_OUT_OF_MEMORY, "%s: out of memory", shim_tool_here.name);
         }
@@ -138,7 +141,7 @@ int32_t shim_wrap_kernels(shim_plugin *w, tn_kernels_interface *kernels)
     if (kernels->size < sizeof(*kernels) || !kernels->rows ||
         kernels->row_bytes < offsetof(tn_kernel_row, can_run))
         return TN_OK;
-    int32_t status = wrap_rows(w, w->self, kernels->rows, kernels->count, kernels->row_bytes, &list);
+    int32_t status = wrap_rows(w, NULL, w->self, kernels->rows, kernels->count, kernels->row_bytes, &list);
     if (status == TN_OK && list) {
         kernels->rows = list->given;
         kernels->row_bytes = sizeof(tn_kernel_row);
@@ -161,8 +164,8 @@ static int32_t adapt_rows(shim_call *c)
     shim_value *v = c->values; /* device_type, self, rows, count, row_bytes */
     struct shim_rows *list;
     if (!v[2].pointer || v[4].number < offsetof(tn_kernel_row, can_run)) return TN_OK;
-    int32_t status =
-        wrap_rows(c->plugin, v[1].pointer, v[2].pointer, (uint32_t)v[3].number, (uint32_t)v[4].number, &list);
+    int32_t status = wrap_rows(c->plugin, v[0].text, v[1].pointer, v[2].pointer, (uint32_t)v[3].number,
+                               (uint32_t)v[4].number, &list);
     if (status == TN_OK && list) {
         v[1].pointer = c->plugin;
         v[2].pointer = list->given;

@@ -142,6 +142,7 @@ struct shim_row {
     tn_kernel_row row; /* the plugin's, complete */
     void *self;        /* the self of its functions */
     const char *op;    /* "aten::add.Tensor" */
+    char *device_type; /* of rows of host.register_kernels; NULL: of tenon.kernels */
 };
 
 /* An operator that the plugin defined; `self` of the functions that the host sees. */

@@ -80,9 +80,33 @@ def growing(o, folder, checks):
     checks["growing: not on memory that does not grow"] = (status == 1 and "record without expandable_segments" in text, text)
 
 
+def operator_library(o, folder, checks):
+    """A kernel of a library runs on the device of another plugin, and is recorded as a call of that device."""
+    file = folder / "library.rec"
+    plain = subprocess.run([o.library_program, o.library], capture_output=True, text=True)
+    # The program calls no copy.peer, so nothing is injected.
+    for shim, setting in (("TENON_RECORD", str(file)), ("TENON_VALIDATE", str(folder / "findings")), ("TENON_INJECT", "copy.peer:1")):
+        run = subprocess.run([o.library_program, o.library], capture_output=True, text=True, env=dict(os.environ, **{shim: setting}))
+        checks[f"library: {shim} changes no result"] = (run.returncode == 0 and run.stdout == plain.stdout, f"{run.returncode} {run.stderr}{run.stdout}")
+    findings = folder / "findings"
+    checks["library: validate finds nothing"] = (not findings.exists() or not findings.read_text(), findings.read_text() if findings.exists() else "")
+    run = subprocess.run([o.library_program, o.library], capture_output=True, text=True, env=dict(os.environ, TENON_INJECT="kernel:mylib::smooth_max:1"))
+    checks["library: its kernel fails when that is asked for"] = (run.returncode != 0 and "injected failure of kernel.run of mylib::smooth_max" in run.stdout + run.stderr, run.stderr + run.stdout)
+    status, text = replay(o, file, "--list")
+    index = re.search(r"^plugin (\d+): cpu ", text, re.M)
+    checks["library: its kernel is a call of the device"] = (
+        status == 0 and index and re.search(rf"^ *\d+  {index[1]}  kernel mylib::smooth_max$", text, re.M), text[-500:])
+    status, text = replay(o, file, "--plugin", o.cpu)
+    calls = re.search(r"^(\d+) calls without a kernel in this plugin, the first of mylib::smooth_max$", text, re.M)
+    checks["library: played on the device without its kernel"] = (status == 0 and calls and "all as recorded, bit for bit" in text, text)
+    status, text = replay(o, file, "--plugin", o.library)
+    checks["library: it alone cannot be played on"] = (
+        status == 1 and "it lacks the interface 'tenon.device', so it has no device to play on; --plugin takes the plugin of a device" in text, text)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("tenon", "program", "cpu", "reference", "broken", "crashing", "slots", "shim", "full"):
+    for name in ("tenon", "program", "cpu", "reference", "broken", "crashing", "slots", "shim", "full", "library", "library-program"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--full-broken", nargs=4, required=True)
     o = parser.parse_args()
@@ -116,6 +140,7 @@ def main():
             checks[f"{short}: an unknown slot"] = (status == 1 and "memory.frob_: this tenon cannot play that slot" in text, text)
         all_slots(o, folder, checks)
         growing(o, folder, checks)
+        operator_library(o, folder, checks)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.broken)
         checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text and ("1 difference;" in text or " differences;" in text), text)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.crashing)

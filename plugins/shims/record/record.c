@@ -12,13 +12,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A running kernel. */
-typedef struct kernel_note {
-    record_buffer call;       /* its arguments */
-    record_buffer host_calls; /* that it made */
-    uint32_t n_host_calls;
-} kernel_note;
-
 /* ---- The file ---------------------------------------------------------------------------------------- */
 
 static int32_t record_configure(shim *s, const char *setting)
@@ -86,15 +79,68 @@ static void record_detach(shim_plugin *w)
     free(p);
 }
 
+/* ---- Devices ----------------------------------------------------------------------------------------- */
+
+static void add_device(shim_call *c)
+{
+    record_file *f = c->plugin->shim->state;
+    void *handle = *(void **)c->values[2].pointer; /* index, options, out_device */
+    pthread_mutex_lock(&f->lock);
+    if (f->n_devices < RECORD_DEVICES) f->devices[f->n_devices++] = (record_device){handle, c->plugin};
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void remove_device(const shim_call *c)
+{
+    record_file *f = c->plugin->shim->state;
+    pthread_mutex_lock(&f->lock);
+    for (uint32_t i = 0; i < f->n_devices; i++) {
+        if (f->devices[i].plugin != c->plugin || f->devices[i].handle != c->values[0].pointer) continue;
+        f->devices[i] = f->devices[--f->n_devices];
+        break;
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* Whether the row may be for the devices of this plugin. Two plugins may give the same handle. */
+static int32_t is_for(const shim_row *row, const shim_plugin *w)
+{
+    if (row->device_type) return strcmp(row->device_type, w->inner.device.type) == 0;
+    return w == row->plugin || !row->plugin->inner.device.size;
+}
+
+/* The plugin on whose device the kernel runs, or NULL. */
+static const shim_plugin *find_owner(const shim_call *c)
+{
+    record_file *f = c->plugin->shim->state;
+    const shim_plugin *found = NULL;
+    pthread_mutex_lock(&f->lock);
+    for (uint32_t i = 0; i < f->n_devices && !found; i++) {
+        if (f->devices[i].handle == c->call->device && is_for(c->row, f->devices[i].plugin))
+            found = f->devices[i].plugin;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return found;
+}
+
 /* ---- Kernels ----------------------------------------------------------------------------------------- */
 
 static int32_t before_kernel(shim_call *c)
 {
     const tn_call *call = c->call;
-    kernel_note *note = calloc(1, sizeof(*note));
-    int32_t status = note ? record_wait(c) : TN_E_OUT_OF_MEMORY; /* a late error is this call's */
+    record_kernel *note = calloc(1, sizeof(*note));
+    if (!note) return shim_error(c->plugin->outer, TN_E_OUT_OF_MEMORY, "record: out of memory");
+    c->note = note;
+    note->owner = find_owner(c);
+    int32_t status = note->owner
+                         ? record_wait(c) /* a late error is this call's */
+                         : shim_error(c->plugin->outer, TN_E_UNSUPPORTED,
+                                      "record: the kernel of %s cannot be recorded: no plugin is known "
+                                      "whose device it runs on",
+                                      c->row->op);
     if (status) {
         free(note);
+        c->note = NULL;
         return status;
     }
     record_buffer *b = &note->call;
@@ -107,16 +153,15 @@ static int32_t before_kernel(shim_call *c)
     record_u32(b, call->n_outs);
     for (uint32_t i = 0; i < call->n_outs; i++) record_value(c, b, &call->outs[i]);
     record_nest(c, b, call->nest);
-    c->note = note;
     return TN_OK;
 }
 
 static void after_kernel(shim_call *c)
 {
-    const record_plugin *p = c->plugin->tool;
-    kernel_note *note = c->note;
+    record_kernel *note = c->note;
     record_buffer b = {0};
     if (!note) return;
+    const record_plugin *p = note->owner->tool;
     int32_t late = c->status == TN_OK ? record_wait(c) : TN_OK;
     if (late) c->status = late;
     record_u64(&b, c->number);
@@ -140,7 +185,7 @@ static void after_kernel(shim_call *c)
 static void after_host_call(const shim_call *c)
 {
     const shim_call *kernel = shim_kernel_call(c->outer);
-    kernel_note *note = kernel && kernel->id == SHIM_KERNEL_RUN ? kernel->note : NULL;
+    record_kernel *note = kernel && kernel->id == SHIM_KERNEL_RUN ? kernel->note : NULL;
     const shim_value *v = c->values;
     if (!note || c->status) return;
     record_buffer *b = &note->host_calls;
@@ -274,6 +319,7 @@ static int32_t record_before(shim_call *c)
     if (c->id == SHIM_KERNEL_RUN) return before_kernel(c);
     if (!c->plugin->tool) return TN_OK;
     if (c->id == SHIM_MEMORY_UNMAP) before_unmap(c);
+    if (c->id == SHIM_DEVICE_CLOSE && c->plugin->shim->state) remove_device(c);
     if (!gives_back(c->id)) return TN_OK;
     record_freed(c->plugin->tool, c->values[2].pointer); /* device, kind, allocation */
     after_slot(c); /* before another thread can be given the same handle */
@@ -283,6 +329,7 @@ static int32_t record_before(shim_call *c)
 static void record_after(shim_call *c)
 {
     if (!c->plugin->tool || !c->plugin->shim->state) return;
+    if (c->id == SHIM_DEVICE_OPEN && c->status == TN_OK) add_device(c);
     if (c->id == SHIM_KERNEL_RUN)
         after_kernel(c);
     else if (c->slot->of_host)

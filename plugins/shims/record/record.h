@@ -18,6 +18,13 @@ typedef struct record_buffer {
     int32_t failed;
 } record_buffer;
 
+/* An open device. */
+typedef struct record_device {
+    void *handle;
+    shim_plugin *plugin;
+} record_device;
+#define RECORD_DEVICES 64u /* at the same time; kernels on further ones are refused */
+
 typedef struct record_file {
     FILE *file;
     pthread_mutex_t lock;
@@ -26,6 +33,8 @@ typedef struct record_file {
     uint32_t plugins;
     uint64_t *blobs; /* ids of those that are in the file, open addressing, 0: free */
     uint64_t n_blobs, blob_room;
+    record_device devices[RECORD_DEVICES];
+    uint32_t n_devices;
 } record_file;
 
 /* Memory of the device that the host sees for a while. */
@@ -34,6 +43,14 @@ typedef struct record_view {
     uint64_t bytes;
 } record_view;
 #define RECORD_VIEWS 64u /* at the same time; the bytes of further ones are not recorded */
+
+/* A running kernel. */
+typedef struct record_kernel {
+    const shim_plugin *owner; /* of the device that it runs on: the kernel may be of an operator library */
+    record_buffer call;       /* its arguments */
+    record_buffer host_calls; /* that it made */
+    uint32_t n_host_calls;
+} record_kernel;
 
 typedef struct record_plugin {
     uint32_t index;
@@ -57,6 +74,8 @@ uint64_t record_blob(record_file *f, const void *data, size_t bytes);
 /* values.c */
 void record_value(const shim_call *c, record_buffer *b, const tn_value *v);
 void record_nest(const shim_call *c, record_buffer *b, const tn_nest *n);
+/* The plugin on whose device the kernel runs; its note is there already. */
+const shim_plugin *record_owner(const shim_call *c);
 /* Waits for the stream of the call, so that its memory may be read. */
 int32_t record_wait(const shim_call *c);
 /* Remembers mappings; forgets one and gives its bytes, 0 when it is not known. */

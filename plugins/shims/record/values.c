@@ -66,16 +66,21 @@ static int32_t is_own(record_plugin *p, const void *allocation)
     return found;
 }
 
+const shim_plugin *record_owner(const shim_call *c)
+{
+    return ((const record_kernel *)c->note)->owner;
+}
+
 int32_t record_wait(const shim_call *c)
 {
-    const shim_plugin *w = c->plugin;
+    const shim_plugin *w = record_owner(c);
     return w->inner.stream.synchronize(w->self, c->call->device, c->call->stream);
 }
 
 /* Id of the bytes; 0 when there are none, or they cannot be read. */
 static uint64_t save(const shim_call *c, const void *host, void *allocation, uint64_t offset, uint64_t bytes)
 {
-    const shim_plugin *w = c->plugin;
+    const shim_plugin *w = record_owner(c);
     record_file *f = w->shim->state;
     if (!bytes || bytes == UINT64_MAX) return 0;
     if (host) return record_blob(f, host, bytes);
@@ -107,7 +112,7 @@ static void append(record_wire *w, void *data, uint64_t bytes)
 /* Where a tensor's memory lies: RECORD_DEVICE_MEMORY, ... */
 static uint32_t place_of(const shim_call *c, const tn_tensor_desc *d, uint64_t bytes)
 {
-    if (!d->host || is_own(c->plugin->tool, d->allocation)) return RECORD_DEVICE_MEMORY;
+    if (!d->host || is_own(record_owner(c)->tool, d->allocation)) return RECORD_DEVICE_MEMORY;
     return d->rank == 0 && bytes <= 16 ? RECORD_HOST_NUMBER : RECORD_OTHER_MEMORY;
 }
 
