@@ -2,6 +2,7 @@
 /* The public functions of the dispatcher, except tn_scope_call: calls with owned results, definitions. */
 #include "dispatcher/backend.h"
 #include "dispatcher/define.h"
+#include "dispatcher/rows.h"
 
 static int32_t check_call(const tn_context *ctx, const tn_value *args, uint32_t n_args, const tn_value *outs,
                           uint32_t n_outs)
@@ -53,9 +54,13 @@ int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, con
     if (unusable) return unusable;
     /* Rows stand as far apart as in the program, whose header may be older or newer. */
     const uint32_t bytes = rows && count && rows->size ? rows->size : (uint32_t)sizeof(tn_kernel_row);
-    int32_t status = tni_kernels_check("the program", rows, count, bytes);
-    if (status) return status;
-    return tni_kernels_register(ctx, device_type, "the program", self, rows, count, bytes);
+    return tni_kernels_register(ctx, &(tni_rows){.device_type = device_type,
+                                                 .owner = "the program",
+                                                 .self = self,
+                                                 .rows = rows,
+                                                 .count = count,
+                                                 .row_bytes = bytes,
+                                                 .is_complete = 1});
 }
 
 int32_t tn_namespace_remove(tn_context *ctx, const char *name)

@@ -6,6 +6,7 @@
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
+#include "dispatcher/rows.h"
 
 /* The frame of a call that runs on this thread, else NULL and an error. The address is compared with those of
  * the running frames before it is read, since a plugin may pass a call that has ended. */
@@ -362,8 +363,12 @@ static const char *plugin_of_thread(const tn_context *ctx)
 static int32_t host_register_kernels(void *context, const char *device_type, void *self,
                                      const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
-    return tni_kernels_register(context, device_type, plugin_of_thread(context), self, rows, count,
-                                row_bytes);
+    return tni_kernels_register(context, &(tni_rows){.device_type = device_type,
+                                                     .owner = plugin_of_thread(context),
+                                                     .self = self,
+                                                     .rows = rows,
+                                                     .count = count,
+                                                     .row_bytes = row_bytes});
 }
 
 static int32_t host_unregister_kernels(void *context, const char *device_type, const tn_kernel_row *rows)

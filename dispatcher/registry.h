@@ -118,7 +118,7 @@ typedef struct tni_registry {
     _Atomic(tni_op *) *_Atomic pages[TNI_MAX_OPS / TNI_OPS_PER_PAGE];
     _Atomic(uint32_t) count; /* next free number; 0 is never used */
     void *names;             /* hash table name -> op, under lock */
-    tni_vector pending;      /* kernel rows whose operator is not defined yet */
+    tni_vector pending;      /* kernel rows that no call uses, see rows.h */
     tni_vector libraries;    /* definitions of operators that are not built in, see define.h */
     tni_op *builtin;         /* the built-in operators, one array */
     tni_op_entry *entries;   /* their entries */

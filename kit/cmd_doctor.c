@@ -2,8 +2,8 @@
 /*
  * tenon doctor: the search path, every candidate with its state and reason, what loaded plugins say of
  * themselves, the devices, and what is configured but does not work. That is a plugin that fails, a kernel row of an
- * operator that does not exist, or a device or plugin that a variable names and that does not exist. Absent
- * hardware is not a fault, nor is a plugin that is switched off.
+ * operator or for a device type that does not exist, or a device or plugin that a variable names and that does not
+ * exist. Absent hardware is not a fault, nor is a plugin that is switched off.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -19,9 +19,10 @@ static const char help[] =
     "itself\n"
     "(such as the libraries that it uses), and the devices. The exit status is 1 if something that is "
     "configured\n"
-    "does not work: a plugin cannot be loaded or its self-test fails, a kernel row names an operator that "
-    "does not\n"
-    "exist, a variable names a plugin or a device that does not exist, or there is no device at all.\n\n"
+    "does not work: a plugin cannot be loaded or its self-test fails, a kernel row names an operator or a "
+    "device\n"
+    "type that does not exist, a variable names a plugin or a device that does not exist, or there is no "
+    "device at all.\n\n"
     "  --fallbacks  for each device other than the CPU, the operators that would run on the CPU instead\n"
     "  --forget     first deletes the stored verdicts on unknown plugins, so that each is probed again\n"
     "  --tune       first lets the CPU plugin measure which of its libraries computes each class of "
@@ -111,13 +112,14 @@ static void note(void *user, const char *text)
         printf("           %s\n", text);
 }
 
-/* What a loaded plugin logs while it checks itself; 0 if its self-test fails. */
-static int self_test(report *r, uint32_t i)
+/* What a loaded plugin logs while it checks itself, and its rows that wait; 0 if its self-test fails. */
+static int self_test(report *r, uint32_t i, const char *plugin)
 {
     if (r->j) json_open(r->j, "notes", '[');
     cmd_listen(note, r);
     int32_t status = tn_inspect_self_test(r->ctx, i);
     cmd_listen(NULL, NULL);
+    rows_that_wait(r->ctx, plugin, note, r);
     if (r->j) json_close(r->j, ']');
     return status == TN_OK;
 }
@@ -163,7 +165,7 @@ static void report_candidates(report *r)
             json_candidate(r->j, &c);
         else
             print_candidate(&c);
-        if (c.state == TN_CANDIDATE_LOADED && !self_test(r, i) && r->n_unwell < MAX_UNWELL) {
+        if (c.state == TN_CANDIDATE_LOADED && !self_test(r, i, c.name) && r->n_unwell < MAX_UNWELL) {
             const tn_error *error = tn_last_error();
             snprintf(r->unwell[r->n_unwell], sizeof(r->unwell[0]), "%s: self-test", c.name);
             snprintf(r->why[r->n_unwell++], sizeof(r->why[0]), "%s", error ? error->message : "");
@@ -211,13 +213,14 @@ static void say_row(void *user, const char *text)
     problem(p->r, p->plugin, text);
 }
 
-/* Kernel rows whose operator does not exist. */
+/* Kernel rows whose operator or device type does not exist. */
 static void check_rows(report *r)
 {
     for (uint32_t i = 0; i < tn_inspect_candidate_count(r->ctx); i++) {
         tn_candidate_info c = {.size = sizeof(c)};
         if (tn_inspect_candidate(r->ctx, i, &c) != TN_OK || c.state != TN_CANDIDATE_LOADED) continue;
         misspelt_rows(r->ctx, c.name, say_row, &(row_problem){r, c.name});
+        rows_of_unknown_types(r->ctx, c.name, say_row, &(row_problem){r, c.name});
     }
 }
 

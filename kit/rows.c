@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel rows that nothing calls, since no operator has their name; for `tenon doctor` and `tenon check`. */
+/* Kernel rows that nothing calls, since no operator has their name, or no plugin their device type; for `tenon doctor` and
+ * `tenon check`. */
 #include "rows.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/context.h>
 #include <tenon/op.h>
+
+/* Reads unused row i; 0 if it is one of another plugin, or for another reason. */
+static int read_row(tn_context *ctx, uint32_t i, const char *plugin, uint32_t why, tn_unused_row_info *out)
+{
+    *out = (tn_unused_row_info){.size = sizeof *out};
+    return !tn_inspect_unused_row(ctx, i, out) && strcmp(out->plugin, plugin) == 0 && out->why == why;
+}
+
+/* ---- Operators ---------------------------------------------------------------------------------------- */
 
 /* Whether an operator of that namespace is defined: `length` is that of "myop::". */
 static int has_namespace(tn_context *ctx, const char *name, size_t length)
@@ -31,19 +41,81 @@ static void explain(tn_context *ctx, const char *schema, const char *name, char 
              similar ? similar : "");
 }
 
-uint32_t misspelt_rows(tn_context *ctx, const char *plugin, void (*say)(void *user, const char *text),
-                       void *user)
+uint32_t misspelt_rows(tn_context *ctx, const char *plugin, say_rows *say, void *user)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < tn_inspect_unused_row_count(ctx); i++) {
-        tn_unused_row_info row = {.size = sizeof row};
+        tn_unused_row_info row;
         char name[128], text[512];
-        if (tn_inspect_unused_row(ctx, i, &row) || strcmp(row.plugin, plugin)) continue;
+        if (!read_row(ctx, i, plugin, TN_UNUSED_OPERATOR, &row)) continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(row.schema, "("), row.schema);
         /* Operators of other namespaces may come with a library. */
         const char *colons = strstr(name, "::");
         if (colons && !has_namespace(ctx, name, (size_t)(colons - name) + 2)) continue;
         explain(ctx, row.schema, name, text, sizeof text);
+        say(user, text);
+        found++;
+    }
+    return found;
+}
+
+/* ---- Device types ------------------------------------------------------------------------------------- */
+
+static int is_known_type(tn_context *ctx, const char *type)
+{
+    for (uint32_t i = 0; i < tn_inspect_candidate_count(ctx); i++) {
+        tn_candidate_info c = {.size = sizeof c};
+        if (tn_inspect_candidate(ctx, i, &c) == TN_OK && c.device_type && strcmp(c.device_type, type) == 0)
+            return 1;
+    }
+    return tn_inspect_reserved_name(type) != NULL;
+}
+
+/* How many rows wait for the device type of row i; 0 if an earlier row has said so. */
+static uint32_t count_type(tn_context *ctx, const char *plugin, uint32_t i, const char *type)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < tn_inspect_unused_row_count(ctx); k++) {
+        tn_unused_row_info row;
+        if (!read_row(ctx, k, plugin, TN_UNUSED_DEVICE, &row) || strcmp(row.device_type, type)) continue;
+        if (k < i) return 0;
+        count++;
+    }
+    return count;
+}
+
+static uint32_t waiting_types(tn_context *ctx, const char *plugin, int known, const char *why, say_rows *say,
+                              void *user)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < tn_inspect_unused_row_count(ctx); i++) {
+        tn_unused_row_info row;
+        char text[256];
+        if (!read_row(ctx, i, plugin, TN_UNUSED_DEVICE, &row)) continue;
+        uint32_t count = count_type(ctx, plugin, i, row.device_type);
+        if (!count || is_known_type(ctx, row.device_type) != known) continue;
+        snprintf(text, sizeof text, "%u kernel row%s for the device type '%s' wait%s: %s", count,
+                 count == 1 ? "" : "s", row.device_type, count == 1 ? "s" : "", why);
+        say(user, text);
+        found++;
+    }
+    return found;
+}
+
+uint32_t rows_of_unknown_types(tn_context *ctx, const char *plugin, say_rows *say, void *user)
+{
+    return waiting_types(ctx, plugin, 0, "no plugin in the search path has it; is the name misspelt?", say,
+                         user);
+}
+
+uint32_t rows_that_wait(tn_context *ctx, const char *plugin, say_rows *say, void *user)
+{
+    uint32_t found = waiting_types(ctx, plugin, 1, "no plugin that has it is loaded", say, user);
+    for (uint32_t i = 0; i < tn_inspect_unused_row_count(ctx); i++) {
+        tn_unused_row_info row;
+        char text[512];
+        if (!read_row(ctx, i, plugin, TN_UNUSED_UNKNOWN, &row)) continue;
+        snprintf(text, sizeof text, "the kernel row \"%.300s\" is passed over: %s", row.schema, row.unknown);
         say(user, text);
         found++;
     }

@@ -9,7 +9,7 @@
 #include <tenon/inspect.h>
 #include <unistd.h>
 #include "core/thread.h"
-#include "dispatcher/define.h"
+#include "dispatcher/rows.h"
 #include "dispatcher/plugin/discovery.h"
 #include "dispatcher/plugin/load.h"
 #include "dispatcher/plugin/probe.h"
@@ -66,8 +66,14 @@ static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reas
             reason, TN_E_STATE,
             "kernels without a device: the manifest must name the device_type they are for");
     if (p->kernels.count > 0)
-        status = tni_kernels_register(ctx, type, p->info->name, p->self, p->kernels.rows, p->kernels.count,
-                                      p->kernels.row_bytes);
+        status = tni_kernels_register(ctx, &(tni_rows){.device_type = type,
+                                                       .owner = p->info->name,
+                                                       .self = p->self,
+                                                       .rows = p->kernels.rows,
+                                                       .count = p->kernels.count,
+                                                       .row_bytes = p->kernels.row_bytes});
+    /* Behind the plugin's own rows, so that the order of loading does not change which row runs. */
+    if (!status && p->has_device) tni_rows_adopt_device(ctx, tni_device_type_find(ctx, tn_intern(ctx, type)));
     return status ? fail_with_error(reason, status) : TN_OK;
 }
 
@@ -79,11 +85,10 @@ static int32_t note_loaded(const tni_plugin *p, tni_candidate *c)
     return tni_candidate_set(p->ctx, c, TN_CANDIDATE_LOADED, "");
 }
 
-/* Removes its operators and kernels. Rows that wait for their operator are found by `self`, all others by
- * address. */
+/* Removes its operators and kernels. Rows are found by address and, if the plugin has one, by `self`. */
 static void withdraw(const tni_plugin *p, const tni_candidate *c)
 {
-    tni_kernels_remove(p->ctx, p->self);
+    if (p->self) tni_kernels_remove(p->ctx, p->self);
     tni_plugin_withdraw(p->ctx, c->library);
 }
 

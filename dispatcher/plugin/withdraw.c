@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include "dispatcher/rows.h"
 
 static int32_t lies_in(const void *address, const char *library)
 {
@@ -11,14 +12,17 @@ static int32_t lies_in(const void *address, const char *library)
     return dladdr(address, &info) && strcmp(info.dli_fname, library) == 0;
 }
 
+/* Behind a shim the function is the shim's, but the schema is the library's. */
+static int32_t row_lies_in(const tn_kernel_row *row, const char *library)
+{
+    return lies_in((const void *)(uintptr_t)row->run, library) || lies_in(row->schema, library);
+}
+
 static void withdraw_rows(tni_op *op, const char *library)
 {
     for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
         for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = tni_kernel_follower(k)) {
-            /* Behind a shim the function is the shim's, but the schema is the library's. */
-            if (!tni_kernel_is_disabled(k) &&
-                (lies_in((const void *)(uintptr_t)k->row.run, library) || lies_in(k->row.schema, library)))
-                tni_kernel_disable(k);
+            if (!tni_kernel_is_disabled(k) && row_lies_in(&k->row, library)) tni_kernel_disable(k);
         }
     }
 }
@@ -34,5 +38,6 @@ void tni_plugin_withdraw(tn_context *ctx, const char *library)
         if (op->def && lies_in(op->def->schema, library)) tni_op_remove(op);
         withdraw_rows(op, library);
     }
+    tni_rows_forget(r, row_lies_in, library);
     pthread_mutex_unlock(&r->lock);
 }

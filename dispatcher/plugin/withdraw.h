@@ -7,7 +7,7 @@
 
 /*
  * Removes every operator whose schema, and disables every kernel whose function or schema, lies in the file
- * `library` (the path given to dlopen). The entries stay for calls in progress. Addresses identify them, since a
+ * `library` (the path given to dlopen). Waiting rows are forgotten. The entries stay for calls in progress. Addresses identify them, since a
  * plugin may register under any `self`.
  */
 void tni_plugin_withdraw(tn_context *ctx, const char *library);

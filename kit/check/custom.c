@@ -251,10 +251,21 @@ static void count_row(void *user, const char *text)
     (void)user, (void)text;
 }
 
+static void skip_with(void *user, const char *text)
+{
+    check_skip(user, "%s", text);
+}
+
 /* Rows of the library that no operator uses. */
 static void unused_rows(check_target *t, const check_case *c, check_result *out)
 {
     misspelt_rows(t->ctx, t->plugin, fail_with, out);
+}
+
+/* Rows for a device type that no plugin here has: it may be another vendor's. */
+static void rows_elsewhere(check_target *t, const check_case *c, check_result *out)
+{
+    rows_of_unknown_types(t->ctx, t->plugin, skip_with, out);
 }
 
 /* The names of the arguments that guessed calls leave at their defaults, in the list's memory; NULL: none. */
@@ -309,6 +320,8 @@ void check_custom_operator(check_target *t, check_list *list)
     custom_list_refused(t, list, calls, n);
     if (misspelt_rows(t->ctx, t->plugin, count_row, NULL))
         check_add(list, &(check_case){.tier = 1, .run = unused_rows}, "1/custom/%s/rows", name);
+    if (rows_of_unknown_types(t->ctx, t->plugin, count_row, NULL))
+        check_add(list, &(check_case){.tier = 1, .run = rows_elsewhere}, "1/custom/%s/rows/devices", name);
     tn_clear_error();
     if (t->options->args && op && n == 0)
         check_add(list, &(check_case){.tier = 1, .data = first, .run = unreadable}, "1/custom/%s/call", name);

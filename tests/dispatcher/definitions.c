@@ -120,9 +120,15 @@ Test(definitions, rows_that_do_not_fit)
         refuse_row("cpu", ROW(misfits[i]), TN_E_VERSION,
                    "does not fit the operator's schema \"aten::add.Tensor(Tensor self,");
     refuse_row("cpu", ROW("aten::add.Tensor(Tensor"), TN_E_SYNTAX, "schema: column");
-    refuse_row("nowhere", ROW("aten::relu(Tensor self) -> Tensor"), TN_E_DEVICE,
-               "no device type \"nowhere\"");
-    refuse_row(NULL, ROW("aten::relu(Tensor self) -> Tensor"), TN_E_DEVICE, "no device type \"NULL\"");
+    refuse_row("nowhere", ROW(misfits[0]), TN_E_VERSION,
+               "does not fit the operator's schema \"aten::add.Tensor(Tensor self,");
+    refuse_row("cpu:0", ROW("aten::relu(Tensor self) -> Tensor"), TN_E_ARGUMENT,
+               "kernels of the program: the device type is \"cpu:0\" (expected a name without ':', such as "
+               "\"cpu\")");
+    refuse_row("", ROW("aten::relu(Tensor self) -> Tensor"), TN_E_ARGUMENT, "the device type is \"\" (");
+    refuse_row(NULL, ROW("aten::relu(Tensor self) -> Tensor"), TN_E_ARGUMENT, "the device type is NULL (");
+    refuse_row("meta", ROW("aten::relu(Tensor self) -> Tensor"), TN_E_ARGUMENT,
+               "no kernel runs on the device type \"meta\"");
     refuse_row("cpu", ROW(NULL), TN_E_CONTRACT, "kernel row: schema is NULL");
     refuse_row("cpu",
                (tn_kernel_row){.size = sizeof(tn_kernel_row), .schema = "aten::relu(Tensor self) -> Tensor"},
@@ -131,6 +137,26 @@ Test(definitions, rows_that_do_not_fit)
     two[1].size = 4711;
     cr_expect_eq(tn_kernels_add(ctx, "cpu", NULL, two, 2), TN_E_CONTRACT);
     expect_last_error(TN_E_CONTRACT, "a kernel row says size 4711, rows are 80 bytes apart");
+}
+
+/* The plugin of the device may be loaded later. */
+Test(definitions, rows_wait_for_their_device_type)
+{
+    tn_unused_row_info row = {.size = sizeof row};
+    static const tn_kernel_row rows[] = {ROW("aten::relu(Tensor self) -> Tensor")};
+    const uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
+    cr_assert_eq(tn_kernels_add(ctx, "nowhere", NULL, rows, 1), TN_OK);
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 1);
+    cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+    cr_expect_str_eq(row.device_type, "nowhere");
+    cr_expect_str_eq(row.plugin, "the program");
+    cr_expect_eq(row.why, TN_UNUSED_DEVICE);
+    cr_expect_str_eq(row.unknown, "");
+    cr_expect_eq(tn_inspect_kernel_count(ctx, TN_OP_RELU), before);
+    /* Without an operator, too, this is what is named. */
+    add_row("nowhere", "test::never(Tensor x) -> Tensor", 0, do_nothing, NULL);
+    cr_assert_eq(tn_inspect_unused_row(ctx, 1, &row), TN_OK);
+    cr_expect_eq(row.why, TN_UNUSED_OPERATOR);
 }
 
 Test(definitions, rows_wait_for_their_operator)
@@ -634,7 +660,9 @@ Test(definitions, rows_that_nobody_would_run_are_refused)
     static const tn_row_argument odd[] = {{.strides = 9}}, far[] = {{.place = 7}};
     const uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
     tn_kernel_row flags = ROW(schema), strides = ROW(schema), sizeless = ROW(schema), argument = ROW(schema),
-                  both[] = {ROW(schema), ROW(schema)};
+                  dtypes = ROW(schema), honours = ROW(schema), both[] = {ROW(schema), ROW(schema)};
+    static const tn_dtype one_unknown[] = {TN_FLOAT32, 0xdeadbeef, 0};
+    static const tn_row_argument unknown[] = {{.dtypes = one_unknown}};
     flags.flags = TN_ROW_CASTS | 1u << 30;
     refuse_row("cpu", flags, TN_E_UNKNOWN_FIELD,
                "kernel row \"aten::relu(Tensor self) -> Tensor\" of the program: unknown flags 0x40000000");
@@ -649,6 +677,13 @@ Test(definitions, rows_that_nobody_would_run_are_refused)
     refuse_row("cpu", argument, TN_E_UNKNOWN_FIELD, "argument 0: strides is 9 (expected 0 to 3)");
     argument.arguments = far;
     refuse_row("cpu", argument, TN_E_UNKNOWN_FIELD, "argument 0: place is 7 (expected 0 to 1)");
+    argument.arguments = unknown;
+    refuse_row("cpu", argument, TN_E_UNKNOWN_FIELD, "argument 0: unknown dtype 0xdeadbeef");
+    dtypes.dtypes = one_unknown;
+    refuse_row("cpu", dtypes, TN_E_UNKNOWN_FIELD,
+               "kernel row \"aten::relu(Tensor self) -> Tensor\" of the program: unknown dtype 0xdeadbeef");
+    honours.honours = TN_CALL_BENCHMARK | TN_CALL_DETERMINISTIC;
+    refuse_row("cpu", honours, TN_E_ARGUMENT, "honours is 0x40001, but flags from bit 16 on permit");
     cr_expect_eq(tn_kernels_add(ctx, "cpu", NULL, NULL, 2), TN_E_ARGUMENT);
     expect_last_error(TN_E_ARGUMENT, "kernel rows of the program: rows is NULL, count is 2");
     both[1].flags = 1u << 30;

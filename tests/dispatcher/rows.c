@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which row of a kernel table runs. A row compiled against an older schema does not know the arguments that
- * were appended since: it may run only while each of them has its default value.
+ * were appended since: it may run only while each of them has its default value. A row of a newer header may have parts
+ * that this library does not know.
  */
 #include <stdio.h>
 #include <string.h>
+#include <tenon/plugin.h>
 #include "support.h"
 
 static int ran_older, ran_newer;
@@ -184,8 +186,74 @@ Test(rows, of_a_newer_program_that_set_what_is_not_known)
 {
     const uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
     cr_expect_eq(add_rows_of(sizeof(tn_kernel_row) + 24, 1), TN_E_UNKNOWN_FIELD);
-    expect_last_error(
-        TN_E_UNKNOWN_FIELD,
-        "kernel row 1 of the program: byte 103 is set, but this library knows only the first 80");
+    expect_last_error(TN_E_UNKNOWN_FIELD, "kernel row \"aten::neg(Tensor self) -> Tensor\" of the program: "
+                                          "byte 103 is set, but this library knows "
+                                          "only the first 80 bytes");
     cr_expect_eq(tn_inspect_kernel_count(ctx, TN_OP_RELU), before);
+}
+
+/* What a plugin registers is checked like the rows of a program (definitions.c). It may be newer than this library: rows with parts that this one
+ * does not know are named and do not run, the others do. */
+static const tn_dtype no_dtypes[] = {0xdeadbeef, 0}, some_dtypes[] = {0xdeadbeef, TN_FLOAT32, 0};
+static const tn_row_argument far_argument[] = {{.place = 7}};
+static const struct {
+    tn_kernel_row row;
+    int32_t status;
+    const char *words; /* of the error, or why the row is passed over; NULL: it runs */
+} plugin_rows[] = {
+    {{.size = 0}, TN_E_ARGUMENT, "size is 0; set it to sizeof(tn_kernel_row)"},
+    {{.size = 4711}, TN_E_CONTRACT, "a kernel row says size 4711, rows are 80 bytes apart"},
+    {{.size = sizeof(tn_kernel_row), .honours = TN_CALL_ALLOW_TF32},
+     TN_E_ARGUMENT,
+     "honours is 0x10000, but flags from bit 16 on permit, and every row may ignore them (expected bits 0 to "
+     "15)"},
+    {{.size = sizeof(tn_kernel_row), .n_arguments = 1}, TN_E_ARGUMENT, "arguments is NULL, n_arguments is 1"},
+    {{.size = sizeof(tn_kernel_row), .flags = 1u << 30}, TN_OK, "unknown flags 0x40000000"},
+    {{.size = sizeof(tn_kernel_row), .strides = 9},
+     TN_OK,
+     "strides is 9 (expected a TN_STRIDES_..., 0 to 3)"},
+    {{.size = sizeof(tn_kernel_row), .n_arguments = 1, .arguments = far_argument},
+     TN_OK,
+     "argument 0: place is 7 (expected 0 to 1)"},
+    {{.size = sizeof(tn_kernel_row), .dtypes = no_dtypes}, TN_OK, "unknown dtype 0xdeadbeef"},
+    {{.size = sizeof(tn_kernel_row), .dtypes = some_dtypes}, TN_OK, NULL},
+    {{.size = sizeof(tn_kernel_row), .honours = 4}, TN_OK, NULL}, /* a program may set any flag that binds */
+};
+
+static int32_t register_one(void *self, const tn_call *call)
+{
+    const tn_host *h = call->host;
+    return h->register_kernels(h->context, "cpu", NULL, self, 1, (uint32_t)sizeof(tn_kernel_row));
+}
+
+Test(rows, of_plugins_are_checked_like_those_of_programs)
+{
+    static char schemas[2 * sizeof plugin_rows / sizeof *plugin_rows][48];
+    static tn_kernel_row rows[sizeof plugin_rows / sizeof *plugin_rows];
+    uint32_t passed_over = 0;
+    for (size_t i = 0; i < sizeof plugin_rows / sizeof *plugin_rows; i++) {
+        const char *words = plugin_rows[i].words;
+        tn_unused_row_info row = {.size = sizeof row};
+        snprintf(schemas[2 * i], sizeof *schemas, "test::op%zu(Tensor x) -> Tensor", i);
+        snprintf(schemas[2 * i + 1], sizeof *schemas, "test::registers%zu(Tensor x) -> Tensor", i);
+        rows[i] = plugin_rows[i].row;
+        rows[i].schema = schemas[2 * i];
+        rows[i].run = do_nothing;
+        const uint32_t op = define(schemas[2 * i]), registers = define(schemas[2 * i + 1]);
+        const tn_kernel_row by = {.size = sizeof by, .schema = schemas[2 * i + 1], .run = register_one};
+        cr_assert_eq(tn_kernels_add(ctx, "cpu", &rows[i], &by, 1), TN_OK);
+        tn_tensor *y = CALL(registers, tn_value_tensor(tn_ones(s, TN_INTS(1))));
+        if (plugin_rows[i].status) {
+            cr_expect_null(y);
+            expect_failure(plugin_rows[i].status, words);
+        } else if (words) {
+            cr_assert_not_null(y, "row %zu", i);
+            cr_assert_eq(tn_inspect_unused_row_count(ctx), passed_over + 1, "row %zu", i);
+            cr_assert_eq(tn_inspect_unused_row(ctx, passed_over++, &row), TN_OK);
+            cr_expect_eq(row.why, TN_UNUSED_UNKNOWN);
+            cr_expect_str_eq(row.unknown, words);
+            cr_expect_str_eq(row.schema, schemas[2 * i]);
+        }
+        cr_expect_eq(tn_inspect_kernel_count(ctx, op), words == NULL, "row %zu", i);
+    }
 }

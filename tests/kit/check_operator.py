@@ -118,6 +118,9 @@ def main():
     found = parts_failed(report).get("rows", "")
     expect("no operator has the name 'wrong::rihgt' of a kernel row" in found and "did you mean wrong::right" in found,
            f"a misspelt row: {found}", done)
+    elsewhere = [c["reason"] for c in report["cases"] if c["name"].endswith("/rows/devices") and c["outcome"] == "skipped"]
+    expect(elsewhere == ["1 kernel row for the device type 'cpuu' waits: no plugin in the search path has it; is the name misspelt?"],
+           f"a row for a device that nobody has: {elsewhere}", done)
     done, _ = run(tool, wrong, "--op", "wrong::nothing")
     expect(done.returncode == 1 and "no operator 'wrong::nothing'" in done.stdout, "an operator that is not there", done)
     done, _ = run(tool, wrong, "--args", "[]")

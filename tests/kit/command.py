@@ -354,6 +354,16 @@ def check_doctor_self_test(tool, _):
             done = run(tool, "doctor", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder, TENON_TEST_FAULT=fault)
             expect(done.returncode == (fault != "none"), f"{fault}: the status", done)
             expect(words in done.stdout, f"{fault}: the words", done)
+        done = run(tool, "doctor", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder, TENON_TEST_FAULT="rows", TENON_PLUGIN_DISABLE="reference")
+        notes, problems = done.stdout.split("\nproblems\n")
+        expect(done.returncode == 1, "a device type that nobody has is a problem", done)
+        expect("wrong: 1 kernel row for the device type 'wrnog' waits: no plugin in the search path has it; is the name misspelt?"
+               in problems and "reference" not in problems, "rows for a misspelt device type", done)
+        expect("2 kernel rows for the device type 'reference' wait: no plugin that has it is loaded" in notes, "rows for an absent one", done)
+        expect('the kernel row "aten::relu(Tensor self) -> Tensor" is passed over: unknown flags 0x40000000' in notes, "a newer row", done)
+        done = run(tool, "doctor", "--json", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder, TENON_TEST_FAULT="rows", TENON_PLUGIN_DISABLE="reference")
+        plugin = next(p for p in json.loads(done.stdout)["plugins"] if p["name"] == "wrong")
+        expect(len(plugin["notes"]) == 2 and "'reference'" in plugin["notes"][0], f"the notes of the plugin: {plugin}", done)
 
 
 def check_doctor_passes_over(tool, _):

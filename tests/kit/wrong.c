@@ -152,6 +152,8 @@ static void replace(const char *name, tn_kernel_fn run)
     }
 }
 
+static int32_t (*plain_init)(const tn_host *host, void **out_self);
+
 static void make_tables(void)
 {
     my_device = device_interface;
@@ -188,6 +190,22 @@ static void make_tables(void)
     }
 }
 
+/* Rows for a device type that is there elsewhere, for one that is misspelt, and one that needs a newer Tenon. */
+static int32_t init_with_rows(const tn_host *host, void **out_self)
+{
+    static const tn_kernel_row sound[] = {
+        {.size = sizeof(tn_kernel_row), .schema = "aten::relu(Tensor self) -> Tensor", .run = wrong_add},
+        {.size = sizeof(tn_kernel_row), .schema = "aten::neg(Tensor self) -> Tensor", .run = wrong_add}};
+    static const tn_kernel_row newer[] = {{.size = sizeof(tn_kernel_row),
+                                           .flags = 1u << 30,
+                                           .schema = "aten::relu(Tensor self) -> Tensor",
+                                           .run = wrong_add}};
+    int32_t status = host->register_kernels(host->context, "reference", NULL, sound, 2, sizeof(sound[0]));
+    if (!status) status = host->register_kernels(host->context, "wrnog", NULL, sound, 1, sizeof(sound[0]));
+    if (!status) status = host->register_kernels(host->context, "wrong", NULL, newer, 1, sizeof(newer[0]));
+    return status ? status : plain_init(host, out_self);
+}
+
 /* The second one is not there. */
 static const char *const experimental_names[] = {"tenon.x.there", "tenon.x.missing"};
 static const tn_experimental_interface my_experimental = {
@@ -214,6 +232,10 @@ static int32_t my_entry(const tn_host_offer *offer, tn_plugin_table *out)
     make_tables();
     out->get_interface = my_interface;
     if (fault("self-test")) out->self_test = wrong_self_test;
+    if (fault("rows")) {
+        plain_init = out->init;
+        out->init = init_with_rows;
+    }
     return TN_OK;
 }
 

@@ -313,6 +313,11 @@ static const tn_kernel_row rows[] = {
 static int32_t init(const tn_host *host, void **out_self)
 {
     *out_self = NULL;
+#ifdef MISSPELT
+    int32_t status =
+        host->register_kernels(host->context, "cpuu", NULL, rows, 1, (uint32_t)sizeof(tn_kernel_row));
+    if (status) return status;
+#endif
     return tn_operators_register(host, operators, sizeof operators / sizeof *operators, "cpu", rows,
                                  sizeof rows / sizeof *rows);
 }

@@ -70,14 +70,22 @@ TN_API uint32_t tn_inspect_kernel_count(tn_context *ctx, uint32_t op) TN_ANY_THR
 TN_API int32_t tn_inspect_kernel(tn_context *ctx, uint32_t op, uint32_t i,
                                  TN_OUT tn_kernel_info *out) TN_ANY_THREAD;
 
-/* A kernel row whose operator is not defined, so that nothing calls it: the name is misspelt, or belongs to another
- * version or to an operator library that is not loaded. */
+/* Why nothing calls a kernel row. */
+#define TN_UNUSED_OPERATOR 0u /* no operator has its name, or its schema does not fit */
+#define TN_UNUSED_DEVICE   1u /* no loaded plugin has its device type */
+#define TN_UNUSED_UNKNOWN  2u /* this version does not know a part of it, see `unknown` */
+
+/* A kernel row that nothing calls. Its operator or its device type may come with a plugin that is loaded later, or the
+ * name is misspelt. A row that needs a newer version stays unused. */
 typedef struct tn_unused_row_info {
     uint32_t size;
     uint32_t reserved;
     const char *device_type;
     const char *plugin;
     const char *schema;
+    uint32_t why; /* TN_UNUSED_... */
+    uint32_t reserved2;
+    const char *unknown; /* what this version does not know: "unknown flags 0x40000000"; else "" */
 } tn_unused_row_info;
 TN_API uint32_t tn_inspect_unused_row_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_unused_row(tn_context *ctx, uint32_t i,

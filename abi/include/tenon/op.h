@@ -180,7 +180,7 @@ typedef struct tn_kernel_row {
     const void *data;      /* handed to the functions as call->data */
     uint32_t max_rank;     /* of the loop nest, or of tensors where there is none; 0: any */
     uint32_t max_operands; /* of the loop nest; 0: any number */
-    uint32_t honours;      /* binding flags of calls, TN_CALL_... */
+    uint32_t honours;      /* binding flags of calls, TN_CALL_...; bits 0 to 15 */
     uint32_t n_arguments;
     const tn_row_argument *arguments;
 } tn_kernel_row;
@@ -257,9 +257,10 @@ typedef struct tn_operator_def {
  */
 TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def,
                                   TN_OUT TN_NULLABLE uint32_t *out) TN_ANY_THREAD;
-/* Adds kernels for a device type; the operators may be defined before or after. Rows stand as far apart as the size of
- * the first one says. TN_E_UNKNOWN_FIELD for flags, strides and set bytes that this version does not know,
- * TN_E_CONTRACT for an operator with a composite and no `infer`. */
+/* Adds kernels for a device type; the operators may be defined before or after, and the plugin of the device may be
+ * loaded before or after. Rows stand as far apart as the size of the first one says. TN_E_UNKNOWN_FIELD for flags,
+ * strides, dtypes and set bytes that this version does not know, TN_E_CONTRACT for an operator with a composite and no
+ * `infer`. */
 TN_API int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                               uint32_t count) TN_ANY_THREAD;
 /* Removes the operators of a namespace that programs and libraries defined, and the kernels that were added for

@@ -194,7 +194,8 @@ struct tn_host {
     /* tn_operator_define of op.h. */
     int32_t (*register_operator)(void *context, const tn_operator_def *def) TN_ANY_THREAD;
     /* Adds rows for a device type of this or another plugin; row_bytes is sizeof(tn_kernel_row). Their functions
-     * get `self`. Rows with flags that this version does not know are passed over, as in a plugin's table. */
+     * get `self`. Rows wait for an operator or a device type that is not there yet. The rules are those of
+     * tenon.kernels. */
     int32_t (*register_kernels)(void *context, const char *device_type, void *self, const tn_kernel_row *rows,
                                 uint32_t count, uint32_t row_bytes) TN_ANY_THREAD;
     /* tn_operator_find of op.h. */
@@ -442,7 +443,11 @@ typedef struct tn_event_interface {
     int32_t (*elapsed)(void *self, void *device, void *start, void *end, TN_OUT double *out_ms);
 } tn_event_interface;
 
-/* "tenon.kernels", version 1. Default: no rows. The host ignores rows of operators that it does not know. */
+/*
+ * "tenon.kernels", version 1. Default: no rows. Rows wait for operators that the host does not know. The host passes
+ * over rows with flags, strides, places or set bytes that it does not know, and rows of which it knows no dtype.
+ * `tenon doctor` names them. Malformed rows are refused: those with size 0, and those that honour flags which permit.
+ */
 typedef struct tn_kernels_interface {
     uint32_t size;
     uint32_t count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An operator library without a device: one operator with a shape rule by default and a kernel for the CPU
- * that adds one to float32 numbers. With CASE_late_failure its init fails after it has registered them.
+ * that adds one to float32 numbers. With CASE_late_failure its init fails after it has registered them. With
+ * CASE_stateless it has no state, so its rows have no `self`.
  */
 #include <tenon/operator_library.h>
 
@@ -29,6 +30,10 @@ static int32_t init(const tn_host *host, void **out_self)
     static int32_t state;
     int32_t status = host->register_operator(host->context, &definition);
     if (status != TN_OK) return status;
+#ifdef CASE_stateless
+    *out_self = NULL;
+    return host->register_kernels(host->context, "cpu", NULL, rows, 1, sizeof(rows[0]));
+#endif
     status = host->register_kernels(host->context, "cpu", &state, rows, 1, sizeof(rows[0]));
     if (status != TN_OK) return status;
 #ifdef CASE_late_failure

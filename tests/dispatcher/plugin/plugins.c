@@ -287,8 +287,110 @@ Test(plugins, kernels_without_a_device_need_a_device_type)
 {
     expect_refused("skewed_kernels_only", "",
                    "kernels without a device: the manifest must name the device_type they are for");
-    expect_refused("skewed_kernels_only", ", \"device_type\": \"acme\"",
-                   "kernels of skewed: no device type \"acme\"");
+    /* The plugin of that device may come later. */
+    manifest("a.json", "skewed", "skewed_kernels_only", ", \"device_type\": \"acme\"");
+    tn_context *ctx = context_of(folder);
+    tn_unused_row_info row = {.size = sizeof row};
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED, "%s", candidate(ctx, 0).reason);
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 1);
+    cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+    cr_expect_eq(row.why, TN_UNUSED_DEVICE);
+    cr_expect_str_eq(row.device_type, "acme");
+    cr_expect_str_eq(row.plugin, "skewed");
+    tn_context_destroy(ctx);
+}
+
+/* ---- Rows that wait for the plugin of their device --------------------------------------------------- */
+
+/* The library's folder comes first, and its name is behind that of the device's plugin in one of two. */
+Test(plugins, a_library_may_be_loaded_before_the_plugin_of_its_device)
+{
+    char path[2 * PATH_MAX];
+    tn_context *ctx = context_of(NULL);
+    snprintf(path, sizeof path, "%s:%s", folder, tn_inspect_search_path(ctx, 0));
+    tn_context_destroy(ctx);
+    manifest("attn.json", "testlib", "library", "");
+    setenv("TENON_PLUGIN_SELECT", "cpu,testlib", 1);
+    ctx = context_of(path);
+    cr_assert_str_eq(candidate(ctx, 0).name, "testlib", "the library comes first");
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED, "%s", candidate(ctx, 0).reason);
+    expect_add_one(ctx);
+    cr_expect_eq(tn_inspect_unused_row_count(ctx), 0);
+    cr_expect_eq(tn_inspect_kernel_count(ctx, tn_operator_find(ctx, "testlib::add_one")), 1);
+    tn_context_destroy(ctx);
+}
+
+static const char *cpu_library(void)
+{
+    static char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/../../../plugins/cpu/libtenon_cpu.so", getenv("TENON_TEST_PLUGINS"));
+    return path;
+}
+
+Test(plugins, the_plugin_of_a_device_may_be_opened_behind_a_library)
+{
+    tn_library *library = NULL;
+    tn_unused_row_info row = {.size = sizeof row};
+    tn_context *ctx = context_of(folder); /* has no device */
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(tn_library_open(ctx, built("library"), &library), TN_OK, "%s", tn_last_error()->message);
+        cr_assert_eq(tn_inspect_unused_row_count(ctx), 1);
+        cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+        cr_expect_eq(row.why, TN_UNUSED_DEVICE);
+        cr_expect_str_eq(row.device_type, "cpu");
+        cr_expect_str_eq(row.plugin, "testlib");
+        if (round) break;
+        cr_assert_eq(tn_library_close(library), TN_OK);
+        cr_assert_eq(tn_inspect_unused_row_count(ctx), 0, "what waits is forgotten with its library");
+    }
+    cr_assert_eq(tn_library_open(ctx, cpu_library(), NULL), TN_OK, "%s", tn_last_error()->message);
+    cr_expect_eq(tn_inspect_unused_row_count(ctx), 0);
+    expect_add_one(ctx);
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, waiting_rows_of_a_library_that_failed_are_forgotten)
+{
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(tn_library_open(ctx, built("library_late_failure"), NULL), TN_E_STATE);
+    cr_expect_eq(tn_inspect_unused_row_count(ctx), 0);
+    tn_context_destroy(ctx);
+}
+
+static int32_t write_nine(void *self, const tn_call *call)
+{
+    float *to = tn_desc(tn_value_as_tensor(call->outs[0]))->host;
+    (void)self;
+    *to = 9;
+    return TN_OK;
+}
+
+/* Libraries of `tenon new-operators` have no state: all have the same `self`, NULL. */
+Test(plugins, closing_a_library_without_state_leaves_the_rows_of_others)
+{
+    static const tn_kernel_row mine = {.size = sizeof mine,
+                                       .strides = TN_STRIDES_CONTIGUOUS,
+                                       .schema = "mine::nine(Tensor x) -> Tensor",
+                                       .run = write_nine};
+    const tn_operator_def def = {.size = sizeof def, .schema = mine.schema};
+    tn_context *ctx = cpu_context();
+    tn_library *library = NULL;
+    tn_value y;
+    float result = 0;
+    uint32_t op;
+    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &mine, 1), TN_OK);
+    cr_assert_eq(tn_library_open(ctx, built("library_stateless"), &library), TN_OK, "%s",
+                 tn_last_error()->message);
+    expect_add_one(ctx);
+    cr_assert_eq(tn_library_close(library), TN_OK);
+    tn_scope *s = tn_scope_open(ctx);
+    const tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(1)));
+    cr_assert_eq(tn_scope_call(s, op, &x, 1, &y, 1), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert_eq(tn_to_host(s, tn_value_as_tensor(y), &result, sizeof result), TN_OK);
+    cr_expect_eq(result, 9);
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_context_destroy(ctx);
 }
 
 Test(plugins, requirements_that_are_loaded_are_no_obstacle)
