@@ -92,6 +92,17 @@ static int32_t check_limits(const tni_schema *s)
     return TN_OK;
 }
 
+/* The namespaces of built-in operators: a later version may define any name in them. */
+static int32_t check_namespace(tn_context *ctx, const tni_schema *s)
+{
+    if (strcmp(s->ns, "aten") != 0 && strcmp(s->ns, "prim") != 0) return TN_OK;
+    if (tni_op_find(ctx->registry, s->full_name)) return TN_OK; /* the error says that it is defined */
+    return tni_error(TN_E_ARGUMENT,
+                     "operator %s: the namespace '%s' is Tenon's own; define the operator in a namespace of "
+                     "your own, such as mylib::",
+                     s->full_name, s->ns);
+}
+
 /* Whether two alias sets, such as "a" and "a|b", have a name in common. "*" is every set. */
 static int32_t alias_sets_meet(const char *a, const char *b)
 {
@@ -179,6 +190,7 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
     status = tni_schema_parse(ctx, copy.schema, &schema);
     if (status) return status;
     status = check_limits(schema);
+    if (!status) status = check_namespace(ctx, schema);
     if (!status) status = check_aliases(schema);
     if (!status) status = check_functions(&copy, schema);
     d = status ? NULL : tni_alloc_zeroed(ctx, sizeof *d);

@@ -126,7 +126,8 @@ static const template operators_templates[] = {{NULL, new_operators_files, NULL,
 
 static const char *reserved_namespace(const char *name)
 {
-    return strcmp(name, "aten") == 0 ? "it is the namespace of the built-in operators" : NULL;
+    int own = strcmp(name, "aten") == 0 || strcmp(name, "prim") == 0;
+    return own ? "it is a namespace of the built-in operators" : NULL;
 }
 
 static void replace_in_operators(request *r, const template *from)

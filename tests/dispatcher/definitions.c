@@ -159,6 +159,17 @@ Test(definitions, rows_wait_for_their_device_type)
     cr_expect_eq(row.why, TN_UNUSED_OPERATOR);
 }
 
+Test(definitions, the_namespaces_of_built_in_operators_are_refused)
+{
+    REFUSE(TN_E_ARGUMENT,
+           "operator aten::mine: the namespace 'aten' is Tenon's own; define the operator in a namespace of "
+           "your own, such as mylib::",
+           .size = sizeof(tn_operator_def), .schema = "aten::mine(Tensor x) -> Tensor");
+    REFUSE(TN_E_ARGUMENT, "operator prim::mine: the namespace 'prim' is Tenon's own",
+           .size = sizeof(tn_operator_def), .schema = "prim::mine(Tensor x) -> Tensor");
+    define("aten2::mine(Tensor x) -> Tensor");
+}
+
 Test(definitions, rows_wait_for_their_operator)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(2));

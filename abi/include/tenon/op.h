@@ -252,7 +252,8 @@ typedef struct tn_operator_def {
 #ifndef TN_PLUGIN
 /*
  * Defines an operator. TN_E_EXISTS if it is defined already, TN_E_SYNTAX for a bad schema, with the column, and
- * for a result in an alias set that no argument has.
+ * for a result in an alias set that no argument has. TN_E_ARGUMENT in the namespaces `aten` and `prim`, which are
+ * Tenon's own.
  * `out` (may be NULL) receives its number.
  */
 TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def,
