@@ -6,12 +6,11 @@
  */
 #include "dispatcher/rows.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include "core/context.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "core/text.h"
 
 /* A row that is inserted or waits. */
 typedef struct pending_row {
@@ -66,19 +65,8 @@ static int32_t check_row(const tn_kernel_row *row, const char *owner)
     return TN_OK;
 }
 
-static int32_t note(char text[UNKNOWN_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int32_t note(char text[UNKNOWN_BYTES], const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, UNKNOWN_BYTES, format, list);
-    va_end(list);
-    return 1;
-}
-
-/* Whether the first unknown dtype matters: to a program each one, to a plugin only if it leaves none. */
-static int32_t note_dtypes(tn_context *ctx, const tni_rows *t, const tn_dtype *dtypes, const char *before,
-                           char text[UNKNOWN_BYTES])
+/* Unknown dtypes: to a program each one matters, to a plugin only if it leaves no known one. */
+static void note_dtypes(tn_context *ctx, const tni_rows *t, const tn_dtype *dtypes, tni_text *text)
 {
     tn_dtype unknown = 0;
     uint32_t known = 0;
@@ -89,40 +77,44 @@ static int32_t note_dtypes(tn_context *ctx, const tni_rows *t, const tn_dtype *d
         else if (!unknown)
             unknown = *dtypes;
     }
-    if (!unknown || (known && !t->is_complete)) return 0;
-    return note(text, "%sunknown dtype 0x%x", before, unknown);
+    if (unknown && (!known || t->is_complete)) tni_text_add(text, "unknown dtype 0x%x", unknown);
 }
 
-static int32_t note_argument(tn_context *ctx, const tni_rows *t, const tn_row_argument *a, uint32_t i,
-                             char text[UNKNOWN_BYTES])
+static void note_argument(tn_context *ctx, const tni_rows *t, const tn_row_argument *a, uint32_t i,
+                          tni_text *text)
 {
-    char before[32];
+    char dtypes[UNKNOWN_BYTES];
+    tni_text of_dtypes = tni_text_begin(dtypes, sizeof dtypes);
+    note_dtypes(ctx, t, a->dtypes, &of_dtypes);
     if (a->strides > TN_STRIDES_BLAS)
-        return note(text, "argument %u: strides is %u (expected 0 to %u)", i, a->strides, TN_STRIDES_BLAS);
-    if (a->place > TN_PLACE_HOST)
-        return note(text, "argument %u: place is %u (expected 0 to %u)", i, a->place, TN_PLACE_HOST);
-    snprintf(before, sizeof before, "argument %u: ", i);
-    return note_dtypes(ctx, t, a->dtypes, before, text);
+        tni_text_add(text, "argument %u: strides is %u (expected 0 to %u)", i, a->strides, TN_STRIDES_BLAS);
+    else if (a->place > TN_PLACE_HOST)
+        tni_text_add(text, "argument %u: place is %u (expected 0 to %u)", i, a->place, TN_PLACE_HOST);
+    else if (of_dtypes.length)
+        tni_text_add(text, "argument %u: %s", i, dtypes);
 }
 
 /* 1, and what it is, if the row has something that a later version may know. */
 static int32_t note_unknown(tn_context *ctx, const tni_rows *t, uint32_t i, const tn_kernel_row *row,
-                            char text[UNKNOWN_BYTES])
+                            char out[UNKNOWN_BYTES])
 {
     const char *bytes = (const char *)t->rows + (uint64_t)i * t->row_bytes;
-    for (uint32_t k = sizeof *row; k < row->size; k++) {
-        if (bytes[k])
-            return note(text, "byte %u is set, but this library knows only the first %zu bytes", k,
-                        sizeof *row);
-    }
-    if (row->flags & ~KNOWN_ROW_FLAGS) return note(text, "unknown flags 0x%x", row->flags & ~KNOWN_ROW_FLAGS);
-    if (row->strides > TN_STRIDES_BLAS)
-        return note(text, "strides is %u (expected a TN_STRIDES_..., 0 to %u)", row->strides,
-                    TN_STRIDES_BLAS);
-    int32_t found = note_dtypes(ctx, t, row->dtypes, "", text);
-    for (uint32_t k = 0; k < row->n_arguments && !found; k++)
-        found = note_argument(ctx, t, &row->arguments[k], k, text);
-    return found;
+    tni_text text = tni_text_begin(out, UNKNOWN_BYTES);
+    uint32_t set = sizeof *row;
+    while (set < row->size && !bytes[set]) set++;
+    if (set < row->size)
+        tni_text_add(&text, "byte %u is set, but this library knows only the first %zu bytes", set,
+                     sizeof *row);
+    else if (row->flags & ~KNOWN_ROW_FLAGS)
+        tni_text_add(&text, "unknown flags 0x%x", row->flags & ~KNOWN_ROW_FLAGS);
+    else if (row->strides > TN_STRIDES_BLAS)
+        tni_text_add(&text, "strides is %u (expected a TN_STRIDES_..., 0 to %u)", row->strides,
+                     TN_STRIDES_BLAS);
+    else
+        note_dtypes(ctx, t, row->dtypes, &text);
+    for (uint32_t k = 0; k < row->n_arguments && !text.length; k++)
+        note_argument(ctx, t, &row->arguments[k], k, &text);
+    return text.length != 0;
 }
 
 /* A name that a device type of this or another version may have. */

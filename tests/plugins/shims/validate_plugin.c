@@ -54,7 +54,6 @@ static const struct {
      "plugin.get_interface"},
     {"unknown-operator", "unknown-operator", "validate", "there is no operator aten::addd.Tensor",
      "plugin.get_interface"},
-    {"no-size", "no-size", "validate", "the row of aten::add.Tensor has size 0", "plugin.get_interface"},
     {"refused-after-yes", "refused-after-yes", "host",
      "the kernel of aten::add.Tensor refused after it had agreed", NULL},
 };
@@ -84,6 +83,20 @@ Test(liars, each_lie_is_found_and_nothing_else)
         if (liars[i].slot) cr_assert_str_eq(f.slot, liars[i].slot);
         tn_context_destroy(ctx);
     }
+}
+
+/* The host refuses the plugin; the finding names the operator. */
+Test(liars, a_row_without_a_size_is_found_and_refused)
+{
+    setenv("TENON_LIAR", "no-size", 1);
+    tn_context *ctx = context_with("validate=1");
+    cr_assert_eq(tn_library_open(ctx, getenv("TENON_TEST_LIAR"), NULL), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message,
+                    "kernel row 0 of liar: size is 0; set it to sizeof(tn_kernel_row)");
+    tn_finding f = expect_finding(ctx, "no-size");
+    assert_contains(f.text, "the row of aten::add.Tensor has size 0");
+    cr_assert_str_eq(f.slot, "plugin.get_interface");
+    tn_context_destroy(ctx);
 }
 
 Test(liars, invalid_statuses_are_found_by_both)
