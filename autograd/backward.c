@@ -143,6 +143,12 @@ int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_option
         else if (!tn_is_leaf(goal.inputs.data[i]))
             status = tn_retain_grad(goal.inputs.data[i]);
     }
+    if (goal.create_graph && !status)
+        tni_warn_once(
+            tn_scope_context(s), TNI_WARNING_GRADIENT_CYCLE,
+            "backward: with create_graph a tensor and its gradient may refer to each other, and then neither "
+            "is freed: clear the gradient after use (tn_set_grad with NULL, tn_optimizer_zero_grad, "
+            "tn_module_zero_grad), or take gradients from tn_grad, which stores none");
     return status ? fail(s, status) : tni_engine_run(s, &goal);
 }
 

@@ -87,6 +87,8 @@ struct tn_context {
     uint32_t vendor_bits[TNI_MAX_VENDOR_DTYPES];
     atomic_uint_fast64_t last_storage; /* identity given last, see tni_storage_identity */
 
+    _Atomic(uint32_t) warned; /* bits of tni_warning */
+
     struct tni_registry *registry;                       /* dispatcher */
     void *plugins;                                       /* dispatcher */
     void *call_watch;                                    /* dispatcher; NULL without TENON_DEBUG */
@@ -138,6 +140,17 @@ int32_t tni_context_check(tn_context *ctx);
 int32_t tni_context_check_kept(tn_context *ctx);
 /* Logs if there is a sink; see log.c. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* What a context warns of once. */
+typedef enum tni_warning {
+    TNI_WARNING_GRADIENT_CYCLE,
+    TNI_WARNING_MSE_LOSS,
+    TNI_WARNING_L1_LOSS,
+    TNI_WARNING_SMOOTH_L1_LOSS,
+    TNI_WARNING_HUBER_LOSS,
+} tni_warning;
+/* Logs a warning the first time. */
+void tni_warn_once(tn_context *ctx, tni_warning warning, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Records an error, and logs it: a mistake of the program that many of its calls have no status for. With TENON_DEBUG the
  * line has the place of the call. */
 int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ...)

@@ -76,15 +76,30 @@ void tni_log_setting(tn_context *ctx, const char *variable, const char *value, c
         write_to_stderr(TN_LOG_WARN, line);
 }
 
+static void log_list(tn_context *ctx, int32_t level, const char *format, va_list args)
+{
+    char line[LINE_BYTES];
+    tni_vsnprintf(line, sizeof line, format, args);
+    ctx->log(ctx->log_user, level, line);
+}
+
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...)
 {
     if (!ctx->log) return;
-    char line[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    tni_vsnprintf(line, sizeof line, format, args);
+    log_list(ctx, level, format, args);
     va_end(args);
-    ctx->log(ctx->log_user, level, line);
+}
+
+void tni_warn_once(tn_context *ctx, tni_warning warning, const char *format, ...)
+{
+    const uint32_t bit = 1u << warning;
+    if (!ctx->log || atomic_fetch_or(&ctx->warned, bit) & bit) return;
+    va_list args;
+    va_start(args, format);
+    log_list(ctx, TN_LOG_WARN, format, args);
+    va_end(args);
 }
 
 int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ...)

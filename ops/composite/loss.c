@@ -69,12 +69,25 @@ static tn_tensor *scaled_in_place(tn_scope *s, tn_tensor *t, tn_tensor *by)
 
 /* ---- squared, absolute, smooth L1 and Huber losses ---- */
 
+/* Warns of a self and a target that are broadcast against each other, in the words of torch.nn.functional. */
+static void warn_of_sizes(tn_scope *s, tni_warning warning, const char *loss, const tn_value *args)
+{
+    const tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1);
+    if (tn_scope_failed(s) || tni_same_sizes(sizes_of(self), sizes_of(target))) return;
+    tni_warn_once(tn_scope_context(s), warning,
+                  "%s: Using a target size (torch.Size(%s)) that is different to the input size "
+                  "(torch.Size(%s)). This will likely lead to "
+                  "incorrect results due to broadcasting. Please ensure they have the same size.",
+                  loss, sizes_text(s, target), sizes_text(s, self));
+}
+
 void composite_mse_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *d;
     tn_dtype dtype = tni_common_dtype(s, self, target);
     d = tn_sub(s, tni_cast(s, self, dtype), tni_cast(s, target, dtype));
     give(outs, 0, tni_reduce_loss(s, tn_mul(s, d, d), arg_int(args, 2)));
+    warn_of_sizes(s, TNI_WARNING_MSE_LOSS, "mse_loss", args);
 }
 
 void composite_mse_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -89,6 +102,7 @@ void composite_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
     give(
         outs, 0,
         tni_reduce_loss(s, tn_abs(s, tn_sub(s, arg_tensor(args, 0), arg_tensor(args, 1))), arg_int(args, 2)));
+    warn_of_sizes(s, TNI_WARNING_L1_LOSS, "l1_loss", args);
 }
 
 void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -105,6 +119,7 @@ void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
         z = tn_where(s, tn_lt_scalar(s, z, beta), square, tn_sub_scalar(s, z, 0.5 * beta));
     }
     give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
+    warn_of_sizes(s, TNI_WARNING_SMOOTH_L1_LOSS, "smooth_l1_loss", args);
 }
 
 /* d / beta within beta, else the sign of d; NaN at NaN. */
@@ -133,6 +148,7 @@ void composite_huber_loss(tn_scope *s, const tn_value *args, tn_value *outs)
     line = tn_mul_scalar(s, tn_sub_scalar(s, z, 0.5 * delta), delta);
     z = tn_where(s, tn_le_scalar(s, z, delta), square, line);
     give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
+    warn_of_sizes(s, TNI_WARNING_HUBER_LOSS, "huber_loss", args);
 }
 
 void composite_huber_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -167,11 +183,11 @@ static int32_t check_same(tn_scope *s, const tn_tensor *self, const tn_tensor *t
         return tni_scope_failf(s, TN_E_DTYPE, "Found dtype %s but expected %s",
                                tni_dtype_error_name(dtype_of(target)), tni_dtype_error_name(dtype_of(self)));
     if (tni_same_sizes(sizes_of(self), sizes_of(target))) return TN_OK;
-    return tni_scope_failf(
-        s, TN_E_SHAPE,
-        "Using a target size (%s) that is different to the input size (%s) is deprecated. Please "
-        "ensure they have the same size.",
-        sizes_text(s, target), sizes_text(s, self));
+    return tni_scope_failf(s, TN_E_SHAPE,
+                           "Using a target size (torch.Size(%s)) that is different to the input size "
+                           "(torch.Size(%s)) is deprecated. Please "
+                           "ensure they have the same size.",
+                           sizes_text(s, target), sizes_text(s, self));
 }
 
 /* All elements are in [0, 1], read on synchronous devices only; other devices are not waited for. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backward runs: accumulation, options, errors, depth, layout, threads. */
 #include "suite.h"
+#include "../core/log_lines.h"
 #include <tenon/plugin.h>
 
 #include <pthread.h>
@@ -103,6 +104,69 @@ Test(engine, only_some_inputs)
     tn_grad(s, TN_TENSORS(loss), TN_TENSORS(a, unused), &options, grads);
     EXPECT(s, grads[1], 0);
     cr_assert_null(tn_grad_of(s, b));
+    end();
+}
+
+static void count_end(void *user)
+{
+    ++*(int *)user;
+}
+
+/* The gradient of x * x * x with create_graph; its graph keeps x. The program keeps x, too. */
+static tn_tensor *cube_with_graph(tn_context *own, double *data, int *ends)
+{
+    const tn_backward_options options = {.size = sizeof options, .create_graph = 1};
+    tn_scope *r = tn_scope_open(own);
+    tn_tensor *x = tn_from_blob(r, &(tn_blob){.size = sizeof(tn_blob),
+                                              .dtype = TN_FLOAT64,
+                                              .data = data,
+                                              .sizes = TN_INTS(1),
+                                              .deleter = count_end,
+                                              .user = ends});
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_backward_with(r, TN_TENSORS(tn_mul(r, tn_mul(r, x, x), x)), &options);
+    EXPECT(r, tn_grad_of(r, x), 12);
+    tn_retain(x);
+    cr_assert_eq(tn_scope_close(r), TN_OK);
+    return x;
+}
+
+/* The tensor lives as long as its gradient is set, and a warning says so once for each context. */
+Test(engine, a_gradient_with_a_graph_keeps_its_tensor)
+{
+    static lines log;
+    const tn_context_options options = {
+        .size = sizeof options, .plugin_path = getenv("TENON_TEST_CPU"), .log = keep_line, .log_user = &log};
+    double two = 2;
+    tn_tensor *x, *kept;
+    int ends = 0;
+    for (int contexts = 1; contexts <= 2; contexts++) {
+        tn_context *own;
+        cr_assert_eq(tn_context_create(&options, &own), TN_OK);
+        tn_scope *r = tn_scope_open(own);
+        tn_tensor *leaf = VECTOR(r, 1, 2), *grad;
+        const tn_backward_options graph = {.size = sizeof graph, .create_graph = 1};
+        tn_backward(r, tn_mul(r, leaf, leaf));
+        tn_grad(r, TN_TENSORS(tn_mul(r, leaf, leaf)), TN_TENSORS(leaf), &graph, &grad);
+        expect_sound(r);
+        cr_expect_eq(log.warnings, contexts - 1, "%s", log.warning);
+        tn_scope_close(r);
+        x = cube_with_graph(own, &two, &ends);
+        kept = tn_retain(cube_with_graph(own, &two, &ends));
+        cr_expect_eq(log.warnings, contexts, "%s", log.warning);
+        const char *const parts[] = {"create_graph", "tn_set_grad", "tn_grad,"};
+        for (int i = 0; i < 3; i++) cr_expect_not_null(strstr(log.warning, parts[i]), "%s", log.warning);
+        ends = 0;
+        cr_expect_eq(tn_set_grad(x, NULL), TN_OK);
+        tn_release(x);
+        cr_expect_eq(ends, 1, "the cycle was broken");
+        tn_release(kept);
+        cr_expect_eq(ends, 1, "the gradient keeps its tensor");
+        cr_expect_eq(tn_set_grad(kept, NULL), TN_OK);
+        tn_release(kept);
+        cr_expect_eq(ends, 2);
+        tn_context_destroy(own);
+    }
     end();
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of operators that programs seldom call by name, and of options that no other test sets; from PyTorch 2.13. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../core/log_lines.h"
 #include "suite.h"
 
 static tn_tensor *q, *p;              /* (4) and (2, 2) */
@@ -44,6 +47,45 @@ static void expect(tn_tensor *t, tn_ints sizes, const double *want, int32_t line
     expect_values(s, t, count, want, 1e-9);
 }
 #define GIVES(t, sizes, ...) expect(t, sizes, VALUES(__VA_ARGS__), __LINE__)
+
+/* A target of another size is broadcast, and a warning says so: once for each loss and context. */
+Test(values, of_losses_with_a_target_of_another_size)
+{
+    static lines log;
+    static const char *const names[] = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"};
+    const tn_context_options options = {
+        .size = sizeof options, .plugin_path = getenv("TENON_TEST_CPU"), .log = keep_line, .log_user = &log};
+    tn_context *own;
+    cr_assert_eq(tn_context_create(&options, &own), TN_OK);
+    tn_scope *r = tn_scope_open(own);
+    tn_tensor *x = make(r, TN_INTS(2, 2), VALUES(1, 2, 3, 4), 0), *y = VECTOR(r, 0, 1, 2);
+    for (int i = 0, warned = 0; i < 4; i++) {
+        for (int calls = 1; calls <= 2; calls++) {
+            tn_tensor *const same[] = {tn_mse_loss(r, x, x), tn_l1_loss(r, x, x), tn_smooth_l1_loss(r, x, x),
+                                       tn_huber_loss(r, x, x)};
+            cr_expect_eq(log.warnings, warned, "%s", log.warning);
+            EXPECT(r, same[i], 0);
+            tn_tensor *loss = i == 0   ? tn_mse_loss(r, x, y)
+                              : i == 1 ? tn_l1_loss(r, x, y)
+                              : i == 2 ? tn_smooth_l1_loss(r, x, y)
+                                       : tn_huber_loss(r, x, y);
+            EXPECT(r, loss, (const double[]){2, 1, 0.75, 0.75}[i]);
+            char expected[160];
+            snprintf(expected, sizeof expected,
+                     "%s: Using a target size (torch.Size([2])) that is different to the input size "
+                     "(torch.Size([2, 2])).",
+                     names[i]);
+            cr_expect_not_null(strstr(log.warning, expected), "%s", log.warning);
+            cr_expect_eq(log.warnings, warned = i + 1);
+        }
+    }
+    tn_mse_loss(r, x, VECTOR(r, 0, 1, 2, 3));
+    expect_error(r, "must match the size");
+    cr_expect_eq(log.warnings, 4);
+    tn_scope_close(r);
+    tn_context_destroy(own);
+    end();
+}
 
 Test(values, of_indexing)
 {
