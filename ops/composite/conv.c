@@ -165,7 +165,7 @@ static tn_tensor *conv_mode(tn_scope *s, convolution *c, const char *mode)
         c->padding = c->output_padding;
         return run(s, c);
     }
-    tni_scope_failf(s, TN_E_ARGUMENT, "Invalid padding string: '%s'", mode);
+    tni_scope_failf(s, TN_E_ARGUMENT, "Invalid padding string: '%s' (expected 'valid' or 'same')", mode);
     return NULL;
 }
 

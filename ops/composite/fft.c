@@ -22,7 +22,10 @@ static int64_t normalization_of(tn_scope *s, const char *norm, int32_t forward)
 {
     if (!norm || !strcmp(norm, "backward")) return forward ? NOT_SCALED : BY_SIZE;
     if (!strcmp(norm, "forward")) return forward ? BY_SIZE : NOT_SCALED;
-    if (strcmp(norm, "ortho")) tni_scope_failf(s, TN_E_ARGUMENT, "Invalid normalization mode: \"%s\"", norm);
+    if (strcmp(norm, "ortho"))
+        tni_scope_failf(
+            s, TN_E_ARGUMENT,
+            "Invalid normalization mode: \"%s\" (expected \"forward\", \"backward\" or \"ortho\")", norm);
     return BY_ROOT;
 }
 

@@ -89,7 +89,8 @@ static tn_tensor *matrix_norm_named(tn_scope *s, tn_tensor *self, const char *or
         return tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(2.0), .dim = (tn_ints){dims, 2},
                                      .keepdim = keep, .dtype = dtype);
     if (strcmp(ord, "nuc") == 0) return value_norm(s, dtype ? tni_cast(s, self, dtype) : self, 0, dims, keep);
-    tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %s not supported.", ord);
+    tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %s not supported. (Expected fro or nuc.)",
+                    ord);
     return NULL;
 }
 

@@ -179,5 +179,7 @@ void composite_pad(tn_scope *s, const tn_value *args, tn_value *outs)
         if (!strcmp(mode, mode_names[i]))
             return give(outs, 0, pad_by_mode(s, arg_tensor(args, 0), arg_ints(args, 1), i, args[3]));
     }
-    tni_scope_failf(s, TN_E_ARGUMENT, "Unrecognised padding mode %s", mode ? mode : "None");
+    tni_scope_failf(s, TN_E_ARGUMENT,
+                    "Unrecognised padding mode %s (expected constant, reflect, replicate or circular)",
+                    mode ? mode : "None");
 }

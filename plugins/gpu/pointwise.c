@@ -311,7 +311,11 @@ static int32_t run(void *self, const tn_call *call)
     int32_t number = choose_variant(call, op->number, dtype);
     pointwise_call p = {.call = call, .type = gpu_type(dtype)};
     if (number < 0)
-        return gpu_error(self, TN_E_ARGUMENT, "unexpected argument \"%s\"", string_argument(call));
+        return gpu_error(self, TN_E_ARGUMENT,
+                         op->number == GPU_OP_div_mode
+                             ? "rounding_mode must be one of None, 'trunc' or 'floor', got '%s'"
+                             : "approximate argument must be either none or tanh, got %s",
+                         string_argument(call));
     p.group = group_of((uint32_t)number, p.type);
     gpu_nest_of_call(&p.nest, from, GPU_OPERANDS);
     p.nest.opcode = (uint32_t)number;

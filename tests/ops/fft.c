@@ -60,7 +60,7 @@ Test(fft, refuses)
     tn_fft_fft(s, x, .n = 0);
     expect_error(s, "Invalid number of data points (0) specified");
     tn_fft_fft(s, x, .norm = "unit");
-    expect_error(s, "Invalid normalization mode: \"unit\"");
+    expect_error(s, "Invalid normalization mode: \"unit\" (expected \"forward\", \"backward\" or \"ortho\")");
     tn_fft_rfft(s, z);
     expect_error(s, "rfft expects a real input tensor, but got ComplexDouble");
     tn_fft_fftn(s, x, .s_ = TN_INTS(2, 2));

@@ -119,6 +119,10 @@ Test(formulas, sums_and_angles)
 /* A composite accepts what the CPU's kernels accept, and names its operator in errors. */
 Test(formulas, other_dtypes_are_refused)
 {
+    tn_gelu(s, ROW(1, 2), .approximate = "odd");
+    expect_error(s, "approximate argument must be either none or tanh, got odd");
+    tn_gelu_backward(s, ROW(1, 2), ROW(1, 2), .approximate = "odd");
+    expect_error(s, "approximate argument must be either none or tanh, got odd");
     tn_gelu(s, tn_to(s, ROW(1, 2), TN_INT64));
     expect_error(s, "\"gelu\" not implemented for 'Long' on device reference:0");
     tn_relu(s, tn_to(s, ROW(1, 0), TN_BOOL));

@@ -17,7 +17,8 @@ Test(refusals, of_matrices)
     REFUSED(tn_linalg_matrix_norm_str_ord(s, m, .dtype = TN_COMPLEX128),
             "dtype should be real, but got ComplexDouble");
     REFUSED(tn_linalg_matrix_norm(s, m, 7), "Order 7 not supported.");
-    REFUSED(tn_linalg_matrix_norm_str_ord(s, m, .ord = "odd"), "Order odd not supported.");
+    REFUSED(tn_linalg_matrix_norm_str_ord(s, m, .ord = "odd"),
+            "Order odd not supported. (Expected fro or nuc.)");
     REFUSED(tn_linalg_norm(s, ones(TN_INTS(1, 1, 1)), .ord = TN_SCALAR(2), .dim = TN_INTS(0, 1, 2)),
             "must be of length 1 or 2");
     REFUSED(tn_linalg_norm(s, ones(TN_INTS(1, 1, 1)), .ord = TN_SCALAR(1)),
@@ -193,7 +194,8 @@ Test(refusals, of_shapes)
     REFUSED(tn_narrow(s, v, 0, 2, 2), "start (2) + length (2) exceeds dimension size (3).");
     REFUSED(tn_pad(s, v, TN_INTS(1)), "Padding length must be divisible by 2");
     REFUSED(tn_pad(s, v, TN_INTS(1, 1, 1, 1)), "less than or equal to two times the input dimension");
-    REFUSED(tn_pad(s, x, TN_INTS(1, 1), .mode = "odd"), "Unrecognised padding mode odd");
+    REFUSED(tn_pad(s, x, TN_INTS(1, 1), .mode = "odd"),
+            "Unrecognised padding mode odd (expected constant, reflect, replicate or circular)");
     REFUSED(tn_pad(s, x, TN_INTS(3, 3, 0, 0), .mode = "circular"),
             "Padding value causes wrapping around more than once.");
     REFUSED(tn_pad(s, x, TN_INTS(1, 1), .mode = "reflect", .value = 1), "doesn't take in value argument");
@@ -230,7 +232,8 @@ Test(refusals, of_layers_and_samples)
             "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [3]");
     REFUSED(tn_conv2d_padding(s, v, w, .padding = "same"),
             "Expected 3D (unbatched) or 4D (batched) input to conv2d");
-    REFUSED(tn_conv2d_padding(s, x, w, .padding = "odd"), "Invalid padding string: 'odd'");
+    REFUSED(tn_conv2d_padding(s, x, w, .padding = "odd"),
+            "Invalid padding string: 'odd' (expected 'valid' or 'same')");
     REFUSED(tn_conv2d_padding(s, x, w, .padding = "same", .stride = TN_INTS(2, 2)),
             "padding='same' is not supported for strided convolutions");
     REFUSED(tn_conv_tbc(s, m, m, v), "Input must have 3 dims: time, batch, in_channel");

@@ -53,6 +53,9 @@ Test(refusals_math, of_operand_dtypes)
             "where expected condition to be a boolean tensor, but got a tensor with dtype Double");
     REFUSED(tn_div_tensor_mode(s, v, v, "odd"),
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found 'odd'");
+    REFUSED(tn_gelu(s, v, .approximate = "odd"), "approximate argument must be either none or tanh, got odd");
+    REFUSED(tn_gelu_backward(s, v, v, .approximate = "odd"),
+            "approximate argument must be either none or tanh, got odd");
     REFUSED(tn_complex(s, i, i),
             "Expected both inputs to be Half, Float or Double tensors but got Long and Long");
     REFUSED(tn_complex(s, v, tn_to(s, v, TN_FLOAT32)),

@@ -321,8 +321,11 @@ static __attribute__((noinline)) int32_t run_any(const tn_call *call)
     if (looks_closer[number]) {
         number = choose_variant(call, op->number, slot);
         if (number < 0)
-            return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
-                             op->schema);
+            return cpu_error(call, TN_E_ARGUMENT,
+                             op->number == CPU_OP_div_mode
+                                 ? "rounding_mode must be one of None, 'trunc' or 'floor', got '%s'"
+                                 : "approximate argument must be either none or tanh, got %s",
+                             string_argument(call));
         if (divides_by_zero(nest, number, slot)) return cpu_error(call, TN_E_ARGUMENT, "ZeroDivisionError");
     }
     if (run_directly(call, types, number, dtype, slot)) return TN_OK;
