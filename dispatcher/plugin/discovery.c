@@ -97,6 +97,22 @@ static const tni_candidate *find_cause(const tni_discovery *d, const char *type,
     return unknown || has_others ? unknown : first;
 }
 
+/* Whether the library is part of the program, which then searches beside itself and not where 'tenon doctor' does. */
+static int32_t is_in_program(void)
+{
+    char library[PATH_MAX], program[PATH_MAX];
+    return realpath("/proc/self/exe", program) && !strcmp(tni_library_path(library, sizeof library), program);
+}
+
+static void explain_empty_folders(const tni_discovery *d, tni_reason *out)
+{
+    for (uint32_t i = 0; i < d->folders.count; i++)
+        tni_reason_add(out, "'%s' has no manifest of a plugin", ((char **)d->folders.data)[i]);
+    if (is_in_program())
+        tni_reason_add(out, "the library is part of this program, which searches beside itself");
+    tni_reason_add(out, "TENON_PLUGIN_PATH or the option plugin_path names other folders");
+}
+
 void tni_discovery_explain(const tni_discovery *d, const char *type, int32_t has_others, tni_reason *out)
 {
     const tni_candidate *c = find_cause(d, type, has_others);
@@ -107,8 +123,9 @@ void tni_discovery_explain(const tni_discovery *d, const char *type, int32_t has
     else if (c)
         tni_reason_add(out, "%s: %s", place, c->reason);
     else if (!has_others && d->folders.count)
-        tni_reason_add(out, "'%s' has no manifest of a plugin", ((char **)d->folders.data)[0]);
-    if (d->folders.count || d->candidates.count) tni_reason_add(out, "'tenon doctor' shows all");
+        explain_empty_folders(d, out);
+    if ((d->folders.count || d->candidates.count) && !is_in_program())
+        tni_reason_add(out, "'tenon doctor' shows all");
 }
 
 /* A plugin that is refused is not loaded, so nothing else tells of it. Shims that were not requested are left out. */

@@ -95,6 +95,17 @@ Test(missing, a_place_without_plugins)
     snprintf(path, sizeof path, "%s/a.json", folder);
     cr_assert_eq(unlink(path), 0);
     expect_missing(folder, "' has no manifest of a plugin", -1);
+    char other[PATH_MAX + 16], both[2 * PATH_MAX + 32], reason[2 * PATH_MAX + 200];
+    snprintf(other, sizeof other, "%s/other", folder);
+    cr_assert_eq(mkdir(other, 0755), 0);
+    snprintf(both, sizeof both, "%s:%s", folder, other);
+    snprintf(
+        reason, sizeof reason,
+        "'%s' has no manifest of a plugin; '%s' has no manifest of a plugin; TENON_PLUGIN_PATH or the option "
+        "plugin_path names other folders; 'tenon doctor'",
+        folder, other);
+    expect_missing(both, reason, -1);
+    cr_assert_eq(rmdir(other), 0);
 }
 
 Test(missing, names_that_are_not_selected)
