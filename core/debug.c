@@ -23,10 +23,12 @@ typedef struct tni_alive {
     struct tni_alive *previous, *next;
     struct tni_alive *chain; /* in its bucket */
     const void *handle;
-    uint64_t number;         /* in the order of making */
-    const void *thread;      /* that made it, by its tni_tls */
-    int32_t is_new;          /* the running call of this thread made it */
-    int32_t has_own_place;   /* that of the call which opened the scope, not of its first use */
+    uint64_t number;       /* in the order of making */
+    const void *thread;    /* that made it, by its tni_tls */
+    int32_t is_new;        /* the running call of this thread made it */
+    int32_t has_own_place; /* that of the call which opened the scope, not of its first use */
+    int32_t has_ended;     /* it is in the list `ended` */
+    enum { TENSOR, SCOPE, OBJECT } kind;
     char maker[MAKER_BYTES]; /* of another object: what it is */
     char place[PLACE_BYTES]; /* "model.c:49", or "" */
 } tni_alive;
@@ -42,7 +44,8 @@ struct tni_debug {
     pthread_mutex_t lock;
     uint64_t last_number;
     tni_alive *tensors, *scopes, *objects; /* the last one made first */
-    tni_alive *buckets[BUCKETS];           /* of all three, by handle */
+    tni_alive *ended;            /* with `handles`: what has ended, whose memory the context keeps */
+    tni_alive *buckets[BUCKETS]; /* of all four, by handle */
     waiting found[MAX_WAITING];
 };
 
@@ -106,34 +109,63 @@ static tni_alive **find(struct tni_debug *d, const void *handle)
     return link;
 }
 
+static void take_out(tni_alive **list, tni_alive *a)
+{
+    if (a->previous)
+        a->previous->next = a->next;
+    else
+        *list = a->next;
+    if (a->next) a->next->previous = a->previous;
+}
+
+static void put_first(tni_alive **list, tni_alive *a)
+{
+    a->previous = NULL;
+    a->next = *list;
+    if (a->next) a->next->previous = a;
+    *list = a;
+}
+
 /* Without memory the list is incomplete, and nothing else happens. */
 static void add(tn_context *ctx, tni_alive **list, const void *handle, const char *maker)
 {
     struct tni_debug *d = ctx->debug;
     pthread_mutex_lock(&d->lock);
-    tni_alive **link = find(d, handle), *a = *link ? NULL : tni_alloc(ctx, sizeof *a);
+    tni_alive **link = find(d, handle), *a = *link;
+    if (a && a->has_ended) /* its memory could not be kept, and is another's now */
+        take_out(&d->ended, a);
+    else
+        a = a ? NULL : tni_alloc(ctx, sizeof *a);
     if (a) {
-        *a = (tni_alive){.next = *list, .handle = handle, .number = ++d->last_number, .thread = &tni_tls};
+        *a = (tni_alive){.chain = *link ? a->chain : NULL,
+                         .handle = handle,
+                         .number = ++d->last_number,
+                         .thread = &tni_tls,
+                         .kind = list == &d->tensors  ? TENSOR
+                                 : list == &d->scopes ? SCOPE
+                                                      : OBJECT};
         snprintf(a->maker, sizeof a->maker, "%s", maker);
-        if (a->next) a->next->previous = a;
-        *list = *link = a;
+        put_first(list, a);
+        *link = a;
     }
     pthread_mutex_unlock(&d->lock);
 }
 
+/* With `handles` it stays known, for tni_debug_origin. */
 static void drop(tn_context *ctx, tni_alive **list, const void *handle)
 {
     struct tni_debug *d = ctx->debug;
     pthread_mutex_lock(&d->lock);
     tni_alive **link = find(d, handle), *a = *link;
-    if (a) {
-        *link = a->chain;
-        if (a->previous)
-            a->previous->next = a->next;
-        else
-            *list = a->next;
-        if (a->next) a->next->previous = a->previous;
-        tni_free(ctx, a, sizeof *a);
+    if (a && !a->has_ended) {
+        take_out(list, a);
+        if (d->wishes & TNI_DEBUG_HANDLES) {
+            a->has_ended = 1;
+            put_first(&d->ended, a);
+        } else {
+            *link = a->chain;
+            tni_free(ctx, a, sizeof *a);
+        }
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -272,6 +304,22 @@ void tni_debug_found(tn_context *ctx, const char *text)
     pthread_mutex_unlock(&d->lock);
 }
 
+const char *tni_debug_origin(tn_context *ctx, const void *handle, char *out, uint64_t bytes)
+{
+    struct tni_debug *d = ctx->debug;
+    out[0] = 0;
+    if (!d || tni_context_is_forked(ctx)) return out;
+    pthread_mutex_lock(&d->lock);
+    const tni_alive *a = *find(d, handle);
+    if (a)
+        snprintf(out, bytes, " (made%s%s%s%s%s, number %llu)", a->kind == OBJECT ? "" : " by ",
+                 a->kind == OBJECT ? "" : a->maker,
+                 a->kind == SCOPE && a->place[0] && !a->has_own_place ? ", first used" : "",
+                 a->place[0] ? " at " : "", a->place, (unsigned long long)a->number);
+    pthread_mutex_unlock(&d->lock);
+    return out;
+}
+
 /* ---- The report ---------------------------------------------------------------------------------------- */
 
 static void report_tensor(tn_context *ctx, const tni_alive *a)
@@ -334,6 +382,7 @@ void tni_debug_finish(tn_context *ctx)
     if (!d) return;
     pthread_mutex_destroy(&d->lock);
     free_list(ctx, d->tensors);
+    free_list(ctx, d->ended);
     free_list(ctx, d->scopes);
     free_list(ctx, d->objects); /* a program's own objects do not keep the context */
     ctx->debug = NULL;

@@ -45,6 +45,10 @@ void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t 
 void tni_debug_place_objects(const char *file, uint32_t line);
 /* Logs a finding about the call that is running, with its place as soon as that is known. */
 void tni_debug_found(tn_context *ctx, const char *text);
+/* Writes " (made by aten::linear at model.c:31, number 40)" for a tensor, a scope or another object, also one that has ended
+ * while the context keeps it; "" without TENON_DEBUG=leaks. Returns `out`. */
+const char *tni_debug_origin(tn_context *ctx, const void *handle, TN_OUT char *out, uint64_t bytes);
+#define TNI_ORIGIN_BYTES 400
 /* Logs what is alive; the program lets go of the context. */
 void tni_debug_report(tn_context *ctx);
 void tni_debug_finish(tn_context *ctx);

@@ -19,21 +19,34 @@ void tni_handle_made(tn_context *ctx, const void *handle, const char *what)
     if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_begin(ctx, handle, what);
 }
 
+/* What is known of the dead object that the mark is part of. */
+static const char *origin_of(tn_context *ctx, const tni_handle_mark *mark, char *out, uint64_t bytes)
+{
+    const struct tni_dead_handle *kept = atomic_load(&ctx->dead_handles);
+    while (kept && (uintptr_t)mark - (uintptr_t)kept->memory >= kept->bytes) kept = kept->next;
+    out[0] = 0;
+    return kept ? tni_debug_origin(ctx, kept->memory, out, bytes) : out;
+}
+
 int32_t tni_handle_may_end(tn_context *ctx, const tni_handle_mark *mark, const char *what, void *caller)
 {
     Dl_info info = {0};
     if (TNI_LIKELY(*mark != DEAD)) return 1;
     const int found = dladdr(caller, &info);
-    tni_error_logged(ctx, TN_E_DEAD_HANDLE, "%s was released and is released again at %s+0x%llx", what,
+    char origin[TNI_ORIGIN_BYTES];
+    tni_error_logged(ctx, TN_E_DEAD_HANDLE, "%s was released and is released again at %s+0x%llx%s", what,
                      found && info.dli_fname ? info.dli_fname : "address 0",
-                     (unsigned long long)((uintptr_t)caller - (uintptr_t)info.dli_fbase));
+                     (unsigned long long)((uintptr_t)caller - (uintptr_t)info.dli_fbase),
+                     origin_of(ctx, mark, origin, sizeof origin));
     return 0;
 }
 
 int32_t tni_handle_check(tn_context *ctx, const tni_handle_mark *mark, const char *what)
 {
     if (TNI_LIKELY(*mark != DEAD)) return TN_OK;
-    return tni_error_logged(ctx, TN_E_DEAD_HANDLE, "%s was released and is used again", what);
+    char origin[TNI_ORIGIN_BYTES];
+    return tni_error_logged(ctx, TN_E_DEAD_HANDLE, "%s was released and is used again%s", what,
+                            origin_of(ctx, mark, origin, sizeof origin));
 }
 
 void tni_handle_free(tn_context *ctx, void *memory, uint64_t bytes, tni_handle_mark *mark)

@@ -71,11 +71,14 @@ static int32_t is_misused(const tn_scope *s)
 static int32_t refuse_misused(const tn_scope *s)
 {
     const int32_t is_closed = (s->restores & CLOSED) != 0, status = is_closed ? TN_E_DEAD_HANDLE : TN_E_STATE;
-    const char *text = is_closed ? "scope %p was closed and is used again"
-                                 : "scope %p belongs to the thread that opened it and is used on another one";
-    if (last_misused == s) return tni_error(status, text, (const void *)s);
+    const char *text = is_closed
+                           ? "scope %p was closed and is used again%s"
+                           : "scope %p belongs to the thread that opened it and is used on another one%s";
+    char origin[TNI_ORIGIN_BYTES];
+    tni_debug_origin(s->ctx, s, origin, sizeof origin);
+    if (last_misused == s) return tni_error(status, text, (const void *)s, origin);
     last_misused = s;
-    return tni_error_logged(s->ctx, status, text, (const void *)s);
+    return tni_error_logged(s->ctx, status, text, (const void *)s, origin);
 }
 
 /* What a scope may not be when it is closed; its context may have been destroyed. */

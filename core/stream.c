@@ -219,9 +219,12 @@ int32_t tn_stream_set_current(tn_context *ctx, tn_stream *stream)
 int32_t tni_stream_check(const tn_stream *stream)
 {
     if (!stream) return tni_error(TN_E_ARGUMENT, "a stream is missing");
-    if (atomic_load_explicit(&stream->id, memory_order_relaxed) == TNI_DEAD_STREAM)
+    if (atomic_load_explicit(&stream->id, memory_order_relaxed) == TNI_DEAD_STREAM) {
+        char origin[TNI_ORIGIN_BYTES];
         return tni_error_logged(stream->device->ctx, TN_E_DEAD_HANDLE,
-                                "the stream was released and is used again");
+                                "the stream was released and is used again%s",
+                                tni_debug_origin(stream->device->ctx, stream, origin, sizeof origin));
+    }
     return tni_context_check_kept(stream->device->ctx);
 }
 

@@ -555,12 +555,12 @@ static __attribute__((noinline)) void destroy(tn_tensor *t)
 
 static __attribute__((noinline)) int32_t refuse_dead(const tn_tensor *t, const char *how)
 {
-    char sizes[256];
+    char sizes[256], origin[TNI_ORIGIN_BYTES];
     const char *dtype = tn_dtype_name(t->desc.dtype);
     return tni_error_logged(t->ctx, TN_E_DEAD_HANDLE,
-                            "tensor %p of sizes %s and dtype %s was released and is %s", (const void *)t,
+                            "tensor %p of sizes %s and dtype %s was released and is %s%s", (const void *)t,
                             tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
-                            dtype ? dtype : "?", how);
+                            dtype ? dtype : "?", how, tni_debug_origin(t->ctx, t, origin, sizeof origin));
 }
 
 /* The program's place is an address in one of its files, which addr2line makes a line of. */

@@ -548,6 +548,42 @@ Test(debug, misused_handles_have_the_place_of_the_call)
     tn_context_destroy(ctx);
 }
 
+/* With `leaks`, too, an error of an object that has ended says which call made it. */
+Test(debug, misused_handles_have_the_place_where_they_were_made)
+{
+    char text[256];
+    tn_context *ctx = watched("handles,leaks");
+    tn_scope *s = tn_scope_open(ctx), *other = tn_scope_open(ctx); /* numbers 1 and 2 */
+    tn_generator *g;
+    tn_scope_place_begin(s);
+    tn_tensor *t = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
+    tn_scope_call_place(s, "model.c", 11);
+    tn_scope_place_begin(other);
+    cr_assert_eq(tn_generator_create(ctx, 1, &g), TN_OK);
+    tn_scope_call_place(other, "model.c", 12);
+    tn_scope_close(s);
+    tn_release(t);
+    tn_generator_release(g);
+    cr_assert_str_eq(l.text, "");
+    tn_item_double(other, t);
+    snprintf(text, sizeof text,
+             "tensor %p of sizes [2] and dtype float32 was released and is used again (made by tn_from_data "
+             "at model.c:11, number 3)",
+             (void *)t);
+    expect_dead(text);
+    tn_scope_clear(other);
+    tn_release(t);
+    cr_assert_not_null(strstr(l.text, "(made by tn_from_data at model.c:11, number 3)"), "%s", l.text);
+    l = (lines){0};
+    tn_generator_release(g);
+    expect_dead(" (made at model.c:12, number ");
+    cr_assert_null(tn_scope_memory(s, 8));
+    expect_dead(" was closed and is used again (made by tn_scope_open, first used at model.c:11, number 1)");
+    tn_scope_close(other);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(l.text, "", "what has ended is no leak");
+}
+
 /* ---- Places ------------------------------------------------------------------------------------------------- */
 
 /* What is found inside a call waits for the call's place, as far as there is room; elsewhere it is logged at once. */
