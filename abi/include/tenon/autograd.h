@@ -33,8 +33,9 @@ TN_API TN_SCOPED tn_tensor *tn_detach(tn_scope *s, tn_tensor *t);
 
 typedef struct tn_backward_options {
     uint32_t size;
-    int32_t retain_graph;      /* keep saved tensors for another backward; create_graph implies it */
-    int32_t create_graph;      /* record the backward pass itself */
+    int32_t retain_graph; /* keep saved tensors for another backward; create_graph implies it */
+    int32_t
+        create_graph; /* record the backward pass itself; in tn_backward_with it makes a cycle, see there */
     int32_t allow_unused;      /* tn_grad: NULL for an input that no root depends on, instead of an error */
     int32_t materialize_grads; /* tn_grad: zeros instead of NULL; implies allow_unused */
     int32_t reserved;
@@ -42,7 +43,9 @@ typedef struct tn_backward_options {
     tn_tensors inputs;       /* tn_backward_with: accumulate into these tensors only */
 } tn_backward_options;
 
-/* Accumulates d root / d leaf into the gradients of all leaves. `root` has one element. */
+/* Accumulates d root / d leaf into the gradients of all leaves. `root` has one element. With create_graph a gradient has a
+ * history, which may keep its leaf: then neither is freed before the gradient is cleared (tn_set_grad with NULL). A warning in
+ * the log says so once for each context. tn_grad stores no gradient, so it makes no such cycle of references. */
 TN_API int32_t tn_backward(tn_scope *s, tn_tensor *root);
 TN_API int32_t tn_backward_with(tn_scope *s, tn_tensors roots,
                                 TN_NULLABLE const tn_backward_options *options);
@@ -147,8 +150,10 @@ typedef int32_t (*tn_tensors_fn)(void *user, tn_scope *s, tn_tensors inputs, TN_
  * grad mode, casts and random numbers (unless any_random_state is 1). Memory goes down to the inputs and outputs of f, for the
  * time of a second forward run; each backward that keeps the graph runs f again. Gradients are those of the plain call, also
  * second ones. Inputs may be NULL. f has a scope of its own, and must do the same both times: what it reads besides `inputs`
- * must live until backward. A write to what backward needs, other tensors or other random numbers are TN_E_AUTOGRAD. A function
- * that is nested d deep runs about d times. TN_E_AUTOGRAD while hooks are disabled. `destroy` is called once with `user`: when the
+ * must live until backward, and must be the same then. TN_E_AUTOGRAD: a write to what backward needs; in the second run another
+ * number of saved tensors, or another dtype or size of one; other draws from the default generators. Another tensor of the same
+ * dtype and sizes is not noticed, and the gradient is wrong. A function that is nested d deep runs about d times. TN_E_AUTOGRAD
+ * while hooks are disabled. `destroy` is called once with `user`: when the
  * graph is gone, or before a call returns that fails or records nothing; not if the options have a wrong size. Source: Chen et
  * al., "Training deep nets with sublinear memory cost", 2016.
  */
