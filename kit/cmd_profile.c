@@ -79,15 +79,18 @@ static const cJSON *profile_in(const cJSON *root)
 static int print_table(const cJSON *profile, int all)
 {
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(profile, "rows"), *row;
-    int width = 20, count = 0, total = cJSON_GetArraySize(rows), most = all ? total : FIRST_ROWS;
+    int width = 20, has_shapes = 0, count = 0, total = cJSON_GetArraySize(rows);
+    const int most = all ? total : FIRST_ROWS;
     cJSON_ArrayForEach(row, rows)
     {
+        if (count++ >= most) break;
         int length = (int)strlen(text_of(row, "name"));
-        if (length > width && count++ < most) width = length;
+        if (length > width) width = length;
+        has_shapes |= text_of(row, "shapes")[0] != 0;
     }
-    printf("%.3f ms; times in milliseconds\n\n%-*s %8s %12s %12s %12s %12s %14s\n",
+    printf("%.3f ms; times in milliseconds\n\n%-*s %8s %12s %12s %12s %12s %14s%s\n",
            number_of(profile, "nanoseconds") * 1e-6, width, "name", "calls", "host total", "host self",
-           "device total", "device self", "bytes");
+           "device total", "device self", "bytes", has_shapes ? "  shapes" : "");
     count = 0;
     cJSON_ArrayForEach(row, rows)
     {

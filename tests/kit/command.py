@@ -79,6 +79,13 @@ def check_profile(tool, skewed):
         expect(done.returncode == 0 and done.stdout.count("aten::mm") == 30 and "and 10 more" in done.stdout, "thirty rows", done)
         expect(re.search(r"aten::mm +3 +4\.500 +1\.250 +0\.000 +2\.000 +0  float32 \[2, 2\]", done.stdout), "the numbers of a row", done)
         expect("2 events were too many" in done.stdout, "what is missing", done)
+        heading = next(line for line in done.stdout.splitlines() if line.startswith("name"))
+        expect(heading.endswith("bytes  shapes"), "the heading of shapes", done)
+        trace.write_text(json.dumps({"tenon_profile": {"nanoseconds": 7e6, "rows": [{**row, "shapes": ""}, *[{**row, "name": "aten::add"}] * 30]}}))
+        expect("bytes  shapes\n" in run(tool, "profile", str(trace)).stdout, "a heading for some rows", done)
+        trace.write_text(json.dumps({"tenon_profile": {"nanoseconds": 7e6, "rows": [{**row, "shapes": ""}] * 40}}))
+        expect("bytes\n" in run(tool, "profile", str(trace)).stdout, "no shapes, no heading", done)
+        trace.write_text(json.dumps({"tenon_profile": {"nanoseconds": 7e6, "dropped": 2, "rows": [row] * 40}}))
         done = run(tool, "profile", "--all", str(trace))
         expect(done.stdout.count("aten::mm") == 40, "all rows", done)
         for text in ("", "{", "[]", '{"tenon_profile": {"rows": 3}}', '{"tenon_profile": 1}'):
