@@ -15,6 +15,8 @@ architecture=$(dpkg --print-architecture)
 maintainer=${DEBEMAIL:-The Tenon developers <tenon@localhost>}
 cd "$work/all"
 libdir=$(dirname "$(find usr/lib -name libtenon.so)")
+# A package is never moved, and paths from the file's own place confuse builds for other architectures.
+sed -i 's|^prefix=.*|prefix=/usr|' "$libdir"/pkgconfig/*.pc
 # Debian's shells look for the completions of packages here.
 mkdir -p usr/share/zsh
 mv usr/share/zsh/site-functions usr/share/zsh/vendor-completions

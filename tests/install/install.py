@@ -49,7 +49,7 @@ class House:
         self.environment["XDG_CACHE_HOME"] = str(self.root / "cache")
         self.environment["CC"], self.environment["CXX"] = cc, cxx
         self.install()
-        self.library = Path(self.config("--variable=libdir")[0])
+        self.library = Path(self.config("--variable=libdir")[0]).resolve()
 
     def install(self):
         """Installs into a tree below the root."""
@@ -59,11 +59,13 @@ class House:
     def use_tree(self, tree):
         """Makes what was installed into a tree the one that programs find."""
         files = list(tree.rglob("tenon*.pc"))
-        text = files[0].read_text()
-        prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
-        self.prefix = tree / prefix.lstrip("/")
-        for file in files:  # the tree was moved, so the prefix changes; no other line has to
-            file.write_text(re.sub(r"^prefix=.*$", f"prefix={self.prefix}", file.read_text(), flags=re.M))
+        prefix = re.search(r"^prefix=(.*)$", files[0].read_text(), re.M).group(1)
+        if prefix.startswith("${pcfiledir}"):  # the tree was moved as a whole, and nothing has to change
+            self.prefix = Path(prefix.replace("${pcfiledir}", str(files[0].parent))).resolve()
+        else:  # of a package, which is not moved but here
+            self.prefix = tree / prefix.lstrip("/")
+            for file in files:
+                file.write_text(re.sub(r"^prefix=.*$", f"prefix={self.prefix}", file.read_text(), flags=re.M))
         self.environment["PKG_CONFIG_PATH"] = str(files[0].parent)
         self.environment["PATH"] = f"{self.prefix / 'bin'}:{os.environ['PATH']}"
 
@@ -116,7 +118,7 @@ SMOOTH = ["tensor([1.0635, 3.0000, 0.8466], dtype=torch.float64)", "gradient is 
 
 def check_tree(house):
     """The README promises these: headers, library, plugins with manifests, the command."""
-    plugins = Path(house.config("--variable=plugindir")[0])
+    plugins = Path(house.config("--variable=plugindir")[0]).resolve()
     expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
     for name in ("cpu", "reference"):
         expect((plugins / f"{name}.json").is_file(), f"manifest of {name}", str(sorted(plugins.glob("*"))))
@@ -124,8 +126,8 @@ def check_tree(house):
     installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
     expect(headers == installed, "all headers and no others", str(headers ^ installed))
     expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))
-    devices = house.use("tenon", "devices")
-    expect("cpu" in devices, "the command finds the processor", devices)
+    devices = house.run(["tenon", "devices"])
+    expect("cpu" in devices, "the command finds its libraries and the processor", devices)
     report = house.use("tenon", "doctor")
     expect(str(plugins) in report, "plugins come from the moved tree", report)
     expect(f"{house.build}/plugins" not in report and f"{house.build}/tenon" not in report, "nothing comes from the build", report)
@@ -198,6 +200,17 @@ int main(void)
     return !made;
 }
 """
+LOST = """#include <stdio.h>
+#include <tenon/tenon.h>
+
+int main(void)
+{
+    tn_context *ctx;
+    if (tn_context_create(NULL, &ctx)) return puts(tn_last_error()->message), 2;
+    if (tn_device_choose(ctx, NULL, NULL) & TN_DEVICE_MISSING) return puts(tn_last_error()->message), 1;
+    return 0;
+}
+"""
 CMAKE = """cmake_minimum_required(VERSION 3.20)
 project(client C)
 find_package(tenon 0.1 REQUIRED)
@@ -205,6 +218,8 @@ add_executable(shared client.c)
 target_link_libraries(shared tenon::train)
 add_executable(whole plain.c)
 target_link_libraries(whole tenon::static)
+add_executable(lost lost.c)
+target_link_libraries(lost tenon::static)
 if(NOT EXISTS "${TENON_PLUGIN_DIR}/cpu.json")
   message(FATAL_ERROR "no plugins in ${TENON_PLUGIN_DIR}")
 endif()
@@ -212,7 +227,17 @@ find_package(tenon 7.0 QUIET)
 if(tenon_FOUND)
   message(FATAL_ERROR "version 7.0 was found")
 endif()
+find_package(tenon 0.1 REQUIRED COMPONENTS train static OPTIONAL_COMPONENTS nothing)
+if(NOT tenon_train_FOUND OR NOT tenon_static_FOUND OR tenon_nothing_FOUND)
+  message(FATAL_ERROR "components: ${tenon_train_FOUND} ${tenon_static_FOUND} ${tenon_nothing_FOUND}")
+endif()
+find_package(tenon 0.1 QUIET COMPONENTS nothing)
+if(tenon_FOUND)
+  message(FATAL_ERROR "the component 'nothing' was found")
+endif()
 """
+REFUSED_CMAKE = {"COMPONENTS nothing)\n": "tenon has no component 'nothing' (there are: tenon, train, static)",
+                 ")\nadd_executable(both client.c)\ntarget_link_libraries(both tenon::train tenon::static)\n": "TENON_LIBRARY"}
 
 
 def plain(program):
@@ -235,10 +260,24 @@ def check_cmake(house):
     (folder / "CMakeLists.txt").write_text(CMAKE)
     (folder / "client.c").write_text(PROGRAM)
     (folder / "plain.c").write_text(plain(PROGRAM))
+    (folder / "lost.c").write_text(LOST)
     house.run([cmake, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={house.prefix}"], folder)
     house.run([cmake, "--build", "build"], folder)
     expect(house.run([folder / "build/shared"], folder) == "tensor([3., 3.])\n", "the program with the shared libraries")
     expect(house.run([folder / "build/whole"], folder, **plugins_of(house)) == "tensor([3., 3.])\n", "the program that is whole")
+    lost = house.run([folder / "build/lost"], folder, expect=1, TENON_PLUGIN_PATH=str(folder))
+    for part in (f"'{folder}' has no manifest of a plugin", "TENON_PLUGIN_PATH", "plugin_path", "the library is part of this program"):
+        expect(part in lost and "doctor" not in lost, f"a program that is whole says where it searches: {part}", lost)
+    for end, text in REFUSED_CMAKE.items():
+        (folder / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.20)\nproject(client C)\nfind_package(tenon REQUIRED {end}")
+        refused = house.run([cmake, "-S", ".", "-B", "refused", f"-DCMAKE_PREFIX_PATH={house.prefix}"], folder, expect=1)
+        expect(text in refused, "what CMake refuses", refused)
+    guide = re.search(r"^```cmake\n(.*?)^```", (house.source / "docs/write-an-application.md").read_text(), re.M | re.S)[1]
+    (folder / "CMakeLists.txt").write_text(guide)
+    (folder / "main.c").write_text(PROGRAM)
+    house.run([cmake, "-S", ".", "-B", "guide", f"-DCMAKE_PREFIX_PATH={house.prefix}"], folder)
+    house.run([cmake, "--build", "guide"], folder)
+    expect(house.run([folder / "guide/app"], folder) == "tensor([3., 3.])\n", "the guide's program")
 
 
 def check_static(house):
@@ -536,7 +575,7 @@ def check_two_vendors(house):
 
 def check_allowed(house):
     """A list beside the library: what it lacks is not loaded, the processor's plugin included."""
-    plugins = Path(house.config("--variable=plugindir")[0])
+    plugins = Path(house.config("--variable=plugindir")[0]).resolve()
     allowed = house.library / "tenon/plugins.allow"
     sums = house.run(["sha256sum", plugins / "libtenon_cpu.so"])
     allowed.write_text(f"# what may be loaded here\n{sums}")
