@@ -405,6 +405,7 @@ def check_new_app(house):
         folder = house.root / f"app_{template}"
         house.use("tenon", "new-app", "--name", "zeta", "--from", template, "--dir", folder, "--license", "MIT")
         expect("Apache" not in next(folder.glob("main.*")).read_text(), "the licence")
+        expect("| to change | where |" in (folder / "README.md").read_text(), "README.md says what to change")
         program = built(house, folder) / "zeta"
         device = {"TENON_REFERENCE_DEVICES": "2"} if template == "data_parallel" else {"TENON_DEVICE": "cpu"}
         outputs = [house.run([program, *call], folder, given="the core\nplugins\n", LD_LIBRARY_PATH=str(house.library), **device) for call in calls]
