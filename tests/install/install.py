@@ -424,6 +424,8 @@ def check_new_app(house):
             expect((folder / "gpt2.safetensors").stat().st_size == weights.stat().st_size, "the weights of gpt2's names and sizes")
             nothing = house.run([program], folder, expect=1, LD_LIBRARY_PATH=str(house.library), **device)
             expect("zeta: usage: TEXT [STEPS]" in nothing, "a call without a text is an error", nothing)
+            nowhere = house.run([program], folder, expect=1, LD_LIBRARY_PATH=str(house.library), TENON_DEVICE="cda")
+            expect(re.search(r"main\.cpp:\d+: .*device cda", nowhere), "a missing device has the program's place", nowhere)
         if template == "resnet":
             expect(re.search(r"^test accuracy: [\d.]+ %$", outputs[0], re.M) and (folder / "resnet18.safetensors").is_file(), "it trains", outputs[0])
         if template == "char_lstm":

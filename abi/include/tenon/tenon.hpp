@@ -871,8 +871,10 @@ inline std::ostream &operator<<(std::ostream &out, const operand &t)
 /* What a program begins with: the best device there is, or the one that TENON_DEVICE names, and the arguments behind its name. */
 struct program {
     context ctx;
-    tn_device device = ctx.choose();
+    tn_device device;
     std::vector<std::string> arguments;
+
+    explicit program(tn_place at = tn_place::here()) : ctx(nullptr, at), device(ctx.choose(nullptr, at)) {}
 };
 
 /*
@@ -880,17 +882,17 @@ struct program {
  * program's. A number that it returns is the status of the program. An exception ends it with
  * "PROGRAM: MESSAGE" on standard error and 1, and so does the error of a C call that is in the scope at the end.
  */
-template <class F> int run(int argc, char **argv, F body)
+template <class F> int run(int argc, char **argv, F body, tn_place at = tn_place::here())
 {
     static_assert(std::is_invocable_v<F &, program &>, "the body of a program takes a tenon::program &: [](tenon::program &p) { ... }");
     const std::string path = argc > 0 ? argv[0] : "program";
     try {
-        program p;
+        program p(at);
         for (int i = 1; i < argc; i++) p.arguments.emplace_back(argv[i]);
         tn_scope_options options{};
         options.size = sizeof options;
         options.device = p.device;
-        scope s(p.ctx, &options);
+        scope s(p.ctx, &options, at);
         int status = 0;
         if constexpr (std::is_convertible_v<std::invoke_result_t<F &, program &>, int>)
             status = static_cast<int>(body(p));
