@@ -266,7 +266,7 @@ def check_cmake(house):
     expect(house.run([folder / "build/shared"], folder) == "tensor([3., 3.])\n", "the program with the shared libraries")
     expect(house.run([folder / "build/whole"], folder, **plugins_of(house)) == "tensor([3., 3.])\n", "the program that is whole")
     lost = house.run([folder / "build/lost"], folder, expect=1, TENON_PLUGIN_PATH=str(folder))
-    for part in (f"'{folder}' has no manifest of a plugin", "TENON_PLUGIN_PATH", "plugin_path", "the library is part of this program"):
+    for part in (f"'{folder.resolve()}' has no manifest of a plugin", "TENON_PLUGIN_PATH", "plugin_path", "the library is part of this program"):
         expect(part in lost and "doctor" not in lost, f"a program that is whole says where it searches: {part}", lost)
     for end, text in REFUSED_CMAKE.items():
         (folder / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.20)\nproject(client C)\nfind_package(tenon REQUIRED {end}")
