@@ -176,6 +176,11 @@ void tni_debug_ended(const tn_tensor *t)
     drop(t->ctx, &t->ctx->debug->tensors, t);
 }
 
+static void set_place(tni_alive *a, const char *place)
+{
+    if (!a->place[0]) snprintf(a->place, sizeof a->place, "%s", place);
+}
+
 /* The running call of this thread may have a place, which follows when it returns. Without memory `handle` is not listed. */
 static void expect_place(struct tni_debug *d, const void *handle)
 {
@@ -209,6 +214,18 @@ void tni_debug_object_begin(tn_context *ctx, const void *object, const char *wha
     expect_place(d, object);
 }
 
+void tni_debug_object_place(tn_context *ctx, const void *object, const char *file, uint32_t line)
+{
+    struct tni_debug *d = ctx->debug;
+    char place[PLACE_BYTES];
+    if (!d) return;
+    snprintf(place, sizeof place, "%s:%u", file, line);
+    pthread_mutex_lock(&d->lock);
+    tni_alive *a = *find(d, object);
+    if (a) set_place(a, place);
+    pthread_mutex_unlock(&d->lock);
+}
+
 void tni_debug_object_end(tn_context *ctx, const void *object)
 {
     if (ctx->debug) drop(ctx, &ctx->debug->objects, object); /* NULL while the context ends */
@@ -223,11 +240,6 @@ void tni_debug_place_begin(tn_scope *s)
     s->placed_from = d->last_number;
     pthread_mutex_unlock(&d->lock);
     tni_tls.place_follows = 1;
-}
-
-static void set_place(tni_alive *a, const char *place)
-{
-    if (!a->place[0]) snprintf(a->place, sizeof a->place, "%s", place);
 }
 
 static void end_new_of(tni_alive *list, const char *place)

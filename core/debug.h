@@ -34,6 +34,8 @@ void tni_debug_scope_closed(tn_scope *s);
 /* The same for another object, which `what` names; one that is not known may end. */
 void tni_debug_object_begin(tn_context *ctx, const void *object, const char *what);
 void tni_debug_object_end(tn_context *ctx, const void *object);
+/* The place of the call that made the object, unless it has one. */
+void tni_debug_object_place(tn_context *ctx, const void *object, const char *file, uint32_t line);
 /*
  * A call of the program on this scope, whose place follows with tni_debug_place_end: what it makes and finds on
  * this thread until then gets the place; `from` is s->placed_from. Calls of another scope may lie between.

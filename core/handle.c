@@ -73,6 +73,24 @@ void tn_debug_object_begin(tn_context *ctx, const void *object, const char *what
     if (ctx && object && what && !tni_context_is_forked(ctx)) tni_handle_made(ctx, object, what);
 }
 
+typedef struct placed_object {
+    const void *object;
+    const char *file;
+    uint32_t line;
+} placed_object;
+
+static void place_object(tn_context *ctx, const void *of)
+{
+    const placed_object *p = of;
+    if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_place(ctx, p->object, p->file, p->line);
+}
+
+void tn_debug_object_place(const void *object, const char *file, uint32_t line)
+{
+    const placed_object p = {object, file, line};
+    if (object && file && *file) tni_contexts_each(place_object, &p);
+}
+
 static void end_object(tn_context *ctx, const void *object)
 {
     if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_end(ctx, object);

@@ -357,7 +357,10 @@ int32_t tn_scope_place_begin(tn_scope *s)
 
 void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line)
 {
-    if (TNI_UNLIKELY(tni_tls.place_follows && s && !tni_context_is_forked(s->ctx))) {
+    /* A call among the arguments of this one may have told its place meanwhile. */
+    const int32_t is_wanted =
+        tni_tls.place_follows || (s && !s->status && s->ctx->flags & TNI_CONTEXT_PLACES);
+    if (TNI_UNLIKELY(is_wanted && s && !tni_context_is_forked(s->ctx))) {
         const int32_t misused = is_misused(s);
         tni_debug_place_end(s, misused ? UINT64_MAX : s->placed_from, file, line);
         if (misused) return;

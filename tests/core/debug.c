@@ -297,6 +297,49 @@ Test(debug, tensors_are_listed_with_the_place_of_a_call_without_a_scope)
     for (int i = 0; i < 3; i++) tn_release(kept[i]);
 }
 
+/* A wrapper says where it took an object over that has no place. */
+Test(debug, an_object_gets_its_place_later)
+{
+    tn_context *ctx = watched("leaks");
+    int first, second;
+    tn_debug_object_begin(ctx, &first, "model 'first'");
+    tn_debug_object_begin(ctx, &second, "model 'second'");
+    tn_debug_object_place(&second, "train.cpp", 7);
+    tn_debug_object_place(&second, "train.cpp", 8); /* the first place is kept */
+    tn_debug_object_place(&ctx, "train.cpp", 9);
+    tn_debug_object_place(NULL, "train.cpp", 9);
+    tn_debug_object_place(&first, NULL, 9);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: train.cpp:7: leak: model 'second' was not destroyed (number 2)\n"
+        "TENON_DEBUG: leak: model 'first' was not destroyed (number 1)\n"
+        "TENON_DEBUG: 0 tensors, 0 scopes and 2 other objects are alive when the context is destroyed\n");
+}
+
+/* The arguments of a call may be calls with places of their own. */
+Test(debug, an_object_of_a_call_around_another_has_its_place)
+{
+    tn_context *ctx = watched("leaks");
+    int object;
+    tn_scope *s = tn_scope_open(ctx);
+    const int32_t outer = tn_scope_place_begin(s), inner = tn_scope_place_begin(s);
+    cr_assert(outer == TN_PLACE_WANTED && inner == TN_PLACE_WANTED);
+    tn_tensor *kept = tn_retain(tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU));
+    tn_scope_call_place(s, "model.c", 6);
+    tn_debug_object_begin(ctx, &object, "data set");
+    tn_scope_call_place(s, "model.c", 5);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: model.c:5: leak: data set was not destroyed (number 3)\n"
+        "TENON_DEBUG: model.c:6: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of "
+        "(number 2)\n"
+        "TENON_DEBUG: 1 tensor, 0 scopes and 1 other object are alive when the context is destroyed\n");
+    tn_release(kept);
+}
+
 /* A call with a scope: objects that it made have its place, and so do tensors. */
 Test(debug, objects_of_a_call_with_a_scope_have_its_place)
 {
@@ -541,7 +584,8 @@ Test(debug, misused_handles_have_the_place_of_the_call)
     tn_scope_call_place(other, "model.c", 13);
     snprintf(
         text, sizeof text,
-        "TENON_DEBUG: model.c:13: tensor %p of sizes [2] and dtype float32 was released and is used again\n",
+        "TENON_DEBUG: model.c:13: tensor %p of sizes [2] and dtype float32 was released and is used again "
+        "(TENON_DEBUG=handles,leaks says where it was made)\n",
         (void *)t);
     cr_assert_str_eq(l.text, text);
     tn_scope_close(other);

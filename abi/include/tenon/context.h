@@ -97,6 +97,8 @@ TN_API void tn_error_place(uint64_t before, const char *file, uint32_t line) TN_
  */
 TN_API void tn_debug_object_begin(tn_context *ctx, const void *object, const char *what) TN_ANY_THREAD;
 TN_API void tn_debug_object_end(TN_NULLABLE const void *object) TN_ANY_THREAD;
+/* Where the program made an object that has begun, unless that is known: for a wrapper that takes over what a call made. */
+TN_API void tn_debug_object_place(const void *object, const char *file, uint32_t line) TN_ANY_THREAD;
 /* Text of a status. Never NULL. */
 TN_API const char *tn_status_text(int32_t status) TN_ANY_THREAD;
 TN_API const char *tn_version(void) TN_ANY_THREAD;
