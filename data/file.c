@@ -73,7 +73,7 @@ int32_t data_read_file(tn_scope *s, const char *reader, const char *path, uint8_
     if (!path) return data_fail(s, TN_E_ARGUMENT, reader, NULL, "argument 'path': it is NULL");
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, &status)) {
-        int32_t failed = data_fail(s, TN_E_IO, reader, path, "%s", strerror(errno));
+        int32_t failed = data_fail(s, data_open_status(errno), reader, path, "%s", strerror(errno));
         if (file >= 0) close(file);
         return failed;
     }

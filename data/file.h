@@ -4,11 +4,18 @@
 #ifndef DATA_FILE_H
 #define DATA_FILE_H
 
+#include <errno.h>
 #include <tenon/data.h>
 
 /* Fails the scope with "READER: 'PATH': TEXT" and returns the status. `path` NULL: "READER: TEXT". */
 __attribute__((format(printf, 5, 6))) int32_t data_fail(tn_scope *s, int32_t status, const char *reader,
                                                         const char *path, const char *format, ...);
+
+/* The status of a file or folder that was not opened, from errno. */
+static inline int32_t data_open_status(int error)
+{
+    return error == ENOENT ? TN_E_NOT_FOUND : TN_E_IO;
+}
 
 /* Where bytes come from. `read` writes up to `bytes` and returns how many, 0 at the end, negative after a
  * failure. */

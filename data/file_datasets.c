@@ -72,7 +72,7 @@ static int32_t is_image(const char *name)
 static int32_t list_folder(const char *path, int32_t folders, names *out)
 {
     DIR *dir = opendir(path);
-    if (!dir) return TN_E_IO;
+    if (!dir) return data_open_status(errno);
     int32_t status = TN_OK;
     const int64_t before = out->count;
     for (struct dirent *e = readdir(dir); e && !status; e = readdir(dir)) {
@@ -151,7 +151,7 @@ tn_dataset *tn_folder_dataset_create(tn_context *ctx, const char *path, uint32_t
                            "there is no image in its folders, one for each class");
     else if (status)
         data_fail(NULL, status, "folder_dataset", path, "%s",
-                  status == TN_E_IO ? strerror(errno) : "out of host memory");
+                  status != TN_E_OUT_OF_MEMORY ? strerror(errno) : "out of host memory");
     if (f) f->channels = channels;
     tn_dataset *d = status ? NULL : tn_dataset_create(ctx, &folder_class, f);
     if (!d && f) folder_finish(f);

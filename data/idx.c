@@ -49,7 +49,7 @@ tn_tensor *tn_idx_read(tn_scope *s, const char *path)
     if (tn_scope_failed(s)) return NULL;
     if (!path) return data_fail(s, TN_E_ARGUMENT, "idx", NULL, "argument 'path': it is NULL"), NULL;
     gzFile file = gzopen(path, "rbe");
-    if (!file) return data_fail(s, TN_E_IO, "idx", path, "%s", strerror(errno)), NULL;
+    if (!file) return data_fail(s, data_open_status(errno), "idx", path, "%s", strerror(errno)), NULL;
     const data_source from = {"idx", path, file, read_gzip};
     tn_tensor *t = read_tensor(s, &from);
     gzclose(file);

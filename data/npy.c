@@ -198,7 +198,7 @@ tn_tensor *tn_npy_read(tn_scope *s, const char *path)
     if (tn_scope_failed(s)) return NULL;
     if (!path) return data_fail(s, TN_E_ARGUMENT, "npy", NULL, "argument 'path': it is NULL"), NULL;
     FILE *file = fopen(path, "rbe");
-    if (!file) return data_fail(s, TN_E_IO, "npy", path, "%s", strerror(errno)), NULL;
+    if (!file) return data_fail(s, data_open_status(errno), "npy", path, "%s", strerror(errno)), NULL;
     const data_source from = {"npy", path, file, read_file};
     tn_tensor *t = read_array(s, &from);
     fclose(file);
@@ -246,7 +246,9 @@ tn_named_tensors tn_npz_read(tn_scope *s, const char *path)
     if (!path) return data_fail(s, TN_E_ARGUMENT, "npz", NULL, "argument 'path': it is NULL"), none;
     zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
     if (!zip && (code == ZIP_ER_OPEN || code == ZIP_ER_NOENT || code == ZIP_ER_READ))
-        return data_fail(s, TN_E_IO, "npz", path, "%s", strerror(errno)), none;
+        return data_fail(s, code == ZIP_ER_NOENT ? TN_E_NOT_FOUND : TN_E_IO, "npz", path, "%s",
+                         strerror(errno)),
+               none;
     if (!zip) return data_fail(s, TN_E_CORRUPT, "npz", path, "it is not a zip archive"), none;
     zip_int64_t count = zip_get_num_entries(zip, 0);
     tn_named_tensor *list = tn_scope_memory(s, (uint64_t)(count + 1) * sizeof *list);

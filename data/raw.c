@@ -67,7 +67,7 @@ tn_tensor *tn_raw_map(tn_scope *s, const char *path, tn_dtype dtype, tn_ints siz
                NULL;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, &status))
-        data_fail(s, TN_E_IO, "raw", path, "%s", strerror(errno));
+        data_fail(s, data_open_status(errno), "raw", path, "%s", strerror(errno));
     else if (!S_ISREG(status.st_mode))
         data_fail(s, TN_E_IO, "raw", path, "it is not a regular file");
     else if (status.st_size < offset)

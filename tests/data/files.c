@@ -38,6 +38,7 @@ Test(idx, matrices)
 Test(idx, damaged_files_are_named)
 {
     tn_idx_read(s, "/nowhere/file");
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     expect_error(s, "idx: '/nowhere/file': No such file");
     tn_idx_read(s, FILE_OF(1, 0, 8, 1));
     expect_error(s, "it is not an IDX file");
@@ -111,8 +112,10 @@ Test(npy, what_is_not_numbers_is_refused)
     tn_npz_read(s, path_of("grey.png"));
     expect_error(s, "it is not a zip archive");
     tn_npy_read(s, "/nowhere/a.npy");
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     expect_error(s, "npy: '/nowhere/a.npy': No such file");
     cr_assert_null(tn_npz_read(s, "/nowhere/a.npz").data);
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     expect_error(s, "npz: '/nowhere/a.npz': No such file");
 }
 
@@ -265,6 +268,7 @@ Test(csv, errors_name_line_and_column)
     CSV("1,2\n\0", .dtype = 0);
     expect_error(s, "it is not a text");
     tn_csv_read(s, "/nowhere/a.csv");
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     expect_error(s, "csv: '/nowhere/a.csv': No such file");
     tn_csv_read(s, "/");
     expect_error(s, "it is not a regular file");
@@ -293,5 +297,6 @@ Test(raw, elements_of_a_file)
     tn_raw_map(s, path, 12345, TN_INTS(1), 0);
     expect_error(s, "argument 'dtype'");
     tn_raw_map(s, "/nowhere/a", TN_INT16, TN_INTS(1), 0);
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     expect_error(s, "raw: '/nowhere/a': No such file");
 }

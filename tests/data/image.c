@@ -85,6 +85,7 @@ Test(image, refusals)
     IMAGE("grey.png", 2);
     expect_error(s, "argument 'channels'");
     tn_image_read(s, "/nowhere/a.png", 0);
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     expect_error(s, "image: '/nowhere/a.png': No such file");
     tn_image_decode(s, NULL, 0, 0);
     expect_error(s, "argument 'bytes'");

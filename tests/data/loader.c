@@ -519,6 +519,7 @@ Test(dataset, folders_of_images)
     }
     rmdir(folder);
     cr_assert_null(tn_folder_dataset_create(ctx, "/nowhere", 0));
+    cr_assert_eq(tn_last_error()->code, TN_E_NOT_FOUND);
     expect_last_error("folder_dataset: '/nowhere': No such file");
 }
 
@@ -542,5 +543,6 @@ Test(dataset, tokens)
     cr_assert_null(tn_token_dataset_create(ctx, path, TN_FLOAT32, 3, 1));
     expect_last_error("argument 'dtype'");
     cr_assert_null(tn_token_dataset_create(ctx, "/nowhere/a", TN_UINT16, 3, 1));
+    cr_assert_eq(tn_last_error()->code, TN_E_NOT_FOUND);
     expect_last_error("No such file");
 }

@@ -25,8 +25,9 @@
 TN_BEGIN_DECLS
 
 /* ---- Readers --------------------------------------------------------------------------------------------
- * Tensors on the CPU, in the scope. NULL on failure, with the path in the error: TN_E_IO for a file that cannot be read,
- * TN_E_CORRUPT for one that is damaged, TN_E_UNSUPPORTED for one that holds what the error names. */
+ * Tensors on the CPU, in the scope. NULL on failure, with the path in the error. Its status is TN_E_NOT_FOUND where there is no
+ * file, TN_E_IO for one that cannot be read, TN_E_CORRUPT for one that is damaged, TN_E_UNSUPPORTED for one that holds what the
+ * error names. */
 
 /* IDX, the format of the MNIST files, also compressed by gzip: uint8, int8, int16, int32, float32,
  * float64. */
