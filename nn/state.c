@@ -123,22 +123,48 @@ static void print_sizes(nn_text *t, const tn_tensor *a)
     nn_print(t, "]");
 }
 
-/* Names that one side has and the other has not, all of them. */
-static void compare_names(nn_text *t, tn_named_tensors state, const source *from)
+/* A list of names, "missing: 'a', 'b'". In an error, which is cut where it is too long, the first of them stand for all:
+ * "missing: 'a', 'b' and 798 more". */
+typedef struct names {
+    nn_text all, first;
+    int64_t count, shown;
+} names;
+
+#define MOST_NAMES      5
+#define MOST_NAME_BYTES 400 /* of one list in an error */
+
+static void add_name(names *n, const char *what, const char *name)
 {
-    uint32_t n = 0;
+    const int32_t is_shown = n->shown == n->count && n->shown < MOST_NAMES &&
+                             (!n->shown || n->first.bytes + strlen(name) < MOST_NAME_BYTES);
+    nn_print(&n->all, "%s'%s'", n->count ? ", " : what, name);
+    if (is_shown) nn_print(&n->first, "%s'%s'", n->shown++ ? ", " : what, name);
+    n->count++;
+}
+
+static void end_names(names *n)
+{
+    if (n->shown < n->count) nn_print(&n->first, " and %lld more", (long long)(n->count - n->shown));
+}
+
+/* Names that one side has and the other has not: all of them, and what an error has. */
+static void compare_names(nn_text *all, nn_text *first, tn_named_tensors state, const source *from)
+{
+    names missing = {{.scope = all->scope}, {.scope = all->scope}, 0, 0}, unexpected = missing;
     for (int64_t i = 0; i < state.count; i++)
-        if (find_name(from, state.data[i].name) < 0)
-            nn_print(t, "%s'%s'", n++ ? ", " : "missing: ", state.data[i].name);
-    int32_t semicolon = n > 0;
-    n = 0;
+        if (find_name(from, state.data[i].name) < 0) add_name(&missing, "missing: ", state.data[i].name);
     for (int64_t i = 0; i < count_of(from); i++) {
         int32_t found = 0;
         for (int64_t k = 0; k < state.count && !found; k++)
             found = !strcmp(state.data[k].name, name_of(from, i));
-        if (found) continue;
-        nn_print(t, "%s'%s'", n ? ", " : semicolon ? "; unexpected: " : "unexpected: ", name_of(from, i));
-        n++;
+        if (!found) add_name(&unexpected, "unexpected: ", name_of(from, i));
+    }
+    end_names(&missing);
+    end_names(&unexpected);
+    for (const names *n = &missing; n; n = n == &missing ? &unexpected : NULL) {
+        if (!n->count) continue;
+        nn_print(all, "%s%s", all->bytes ? "; " : "", n->all.text);
+        nn_print(first, "%s%s", first->bytes ? "; " : "", n->first.text);
     }
 }
 
@@ -171,21 +197,24 @@ static void load(tn_scope *s, tn_module *m, tn_named_tensors state, const source
 {
     nn_text wrong = {.scope = s};
     tn_tensor **values = tn_scope_memory(s, (uint64_t)(state.count + 1) * sizeof *values);
-    nn_text report = {.scope = s};
-    int64_t fits = 0;
-    compare_names(&report, state, from);
-    if (mode == TN_STRICT && report.bytes) nn_print(&wrong, "%s", report.text);
+    nn_text report = {.scope = s}, listed = {.scope = s};
+    int64_t fits = 0, other_sizes = 0;
+    compare_names(&report, &listed, state, from);
+    if (mode == TN_STRICT && listed.bytes) nn_print(&wrong, "%s", listed.text);
     for (int64_t i = 0; i < state.count && values && !tn_scope_failed(s); i++) {
         int64_t at = find_name(from, state.data[i].name);
         values[i] = at < 0 ? NULL : value_of(s, from, at, tn_tensor_device(state.data[i].tensor));
         fits += values[i] != NULL;
-        if (!values[i] || same_sizes(values[i], state.data[i].tensor)) continue;
+        if (!values[i] || same_sizes(values[i], state.data[i].tensor) || other_sizes++ >= MOST_NAMES)
+            continue;
         nn_print(&wrong, "%s'%s' has sizes ", wrong.bytes ? "; " : "", state.data[i].name);
         print_sizes(&wrong, values[i]);
         nn_print(&wrong, ", the module's ");
         print_sizes(&wrong, state.data[i].tensor);
     }
-    if (mode == TN_LENIENT && !fits && state.count) nn_print(&wrong, "no name fits: %s", report.text);
+    if (other_sizes > MOST_NAMES)
+        nn_print(&wrong, "; %lld more have other sizes", (long long)(other_sizes - MOST_NAMES));
+    if (mode == TN_LENIENT && !fits && state.count) nn_print(&wrong, "no name fits: %s", listed.text);
     if (wrong.bytes && !tn_scope_failed(s)) {
         nn_text all = {.scope = s};
         const char *folder = fits ? NULL : folder_of(s, state, from);

@@ -57,6 +57,46 @@ Test(module_state, a_state_is_saved_and_loaded)
     rmdir(folder);
 }
 
+/* An error has room for 1,500 bytes: it names the first of each kind, says how many there are, and the report has all. */
+Test(module_state, a_load_with_many_differences_counts_them)
+{
+    char name[64];
+    const tn_named_tensor items[] = {{"other.weight", tn_ones(s, TN_INTS(1))},
+                                     {"other.bias", tn_ones(s, TN_INTS(1))}};
+    for (int i = 0; i < 400; i++) {
+        snprintf(name, sizeof name, "a_rather_long_name_of_a_layer.%d", i);
+        tn_linear_create(net, name, 1, 1);
+    }
+    cr_assert_eq(tn_module_load_state(net, (tn_named_tensors){items, 2}, TN_STRICT), TN_E_SHAPE);
+    const char *text = tn_last_error()->message, *report = tn_module_load_report(net);
+    cr_assert_not_null(strstr(text, "missing: 'a_rather_long_name_of_a_layer.0.weight', "
+                                    "'a_rather_long_name_of_a_layer.0.bias', "),
+                       "%s", text);
+    cr_assert_not_null(strstr(text, "'a_rather_long_name_of_a_layer.2.weight' and 795 more; "
+                                    "unexpected: 'other.weight', 'other.bias'"),
+                       "%s", text);
+    cr_assert_lt(strlen(text), 1400);
+    cr_assert_not_null(
+        strstr(report, "'a_rather_long_name_of_a_layer.399.bias'; unexpected: 'other.weight', 'other.bias'"));
+}
+
+Test(module_state, many_tensors_of_other_sizes_are_counted)
+{
+    tn_named_tensor items[9];
+    char names[9][16];
+    for (int i = 0; i < 9; i++) {
+        snprintf(names[i], sizeof names[i], "fc%d", i);
+        tn_linear_create(net, names[i], 2, 2, .bias = 0);
+        snprintf(names[i], sizeof names[i], "fc%d.weight", i);
+        items[i] = (tn_named_tensor){names[i], tn_ones(s, TN_INTS(3))};
+    }
+    cr_assert_eq(tn_module_load_state(net, (tn_named_tensors){items, 9}, TN_STRICT), TN_E_SHAPE);
+    const char *text = tn_last_error()->message;
+    cr_assert_not_null(
+        strstr(text, "'fc4.weight' has sizes [3], the module's [2, 2]; 4 more have other sizes"), "%s", text);
+    cr_assert_null(strstr(text, "fc5"), "%s", text);
+}
+
 Test(module_state, a_state_below_another_name_says_so)
 {
     char below[] = "/tmp/tenon_below_XXXXXX";
