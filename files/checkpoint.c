@@ -266,8 +266,14 @@ static int32_t compare(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tenso
             return fail(s, TN_E_CORRUPT, p->path, "damaged part: ", parts[i].name);
         tn_to_host(s, t, out[i], (uint64_t)parts[i].count * 8);
     }
-    if (p->loader && !tn_scope_failed(s) && out[LOADER][3] != tn_loader_batches(p->loader))
-        return fail(s, TN_E_ARGUMENT, p->path, "its loader has another number of batches in an epoch", "");
+    if (p->loader && !tn_scope_failed(s) && out[LOADER][3] != tn_loader_batches(p->loader)) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "the loader of the file has %lld batches in an epoch, the one that is given %lld "
+                 "(another batch size or other data)",
+                 (long long)out[LOADER][3], (long long)tn_loader_batches(p->loader));
+        return fail(s, TN_E_ARGUMENT, p->path, text, "");
+    }
     return tn_scope_failed(s);
 }
 

@@ -18,6 +18,7 @@
 #include "fail.h"
 #include "handle.h"
 #include "pt.h"
+#include "similar_name.h"
 
 #define INDEX      "model.safetensors.index.json"
 #define SINGLE     "model.safetensors"
@@ -282,7 +283,13 @@ static const place *find(tn_scope *s, const tn_file *f, const char *name)
     const place key = {name, 0};
     const place *p = f && name ? bsearch(&key, f->sorted, f->count, sizeof key, by_name) : NULL;
     if (!f || !name) tn_scope_fail(s, TN_E_ARGUMENT, "file: argument 'file' or 'name': it is NULL");
-    if (f && name && !p) fail(s, f->path, TN_E_NOT_FOUND, "there is no tensor '%.200s'", name);
+    if (f && name && !p) {
+        char similar[SIMILAR_NAME_BYTES + 32];
+        similar_name best = similar_name_begin(name);
+        for (uint64_t i = 0; i < f->count; i++) similar_name_try(&best, f->places[i].name);
+        fail(s, f->path, TN_E_NOT_FOUND, "there is no tensor '%.200s'%s", name,
+             similar_name_text(&best, similar));
+    }
     return p;
 }
 

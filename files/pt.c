@@ -13,6 +13,7 @@
 #include "handle.h"
 #include "pickle.h"
 #include "pt.h"
+#include "similar_name.h"
 
 #define MOST_DEPTH  32         /* of dictionaries in dictionaries */
 #define MOST_LEAVES (1u << 20) /* a small file can name one value very often */
@@ -387,8 +388,14 @@ tn_tensor *tn_pt_get(tn_scope *s, tn_pt *f, const char *name, tn_device device)
     const pickle_node *n = find(f, name);
     if (!f || !name)
         return tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'file' or 'name': it is NULL"), NULL;
-    if (!n || n->kind != PICKLE_TENSOR)
-        return fail(s, f->path, TN_E_NOT_FOUND, n ? "'%s' is not a tensor" : "there is no '%s'", name), NULL;
+    if (!n || n->kind != PICKLE_TENSOR) {
+        char text[SIMILAR_NAME_BYTES + 32];
+        similar_name similar = similar_name_begin(name);
+        for (uint64_t i = 0; !n && i < tn_pt_count(f); i++) similar_name_try(&similar, tn_pt_name(f, i));
+        fail(s, f->path, TN_E_NOT_FOUND, n ? "'%s' is not a tensor%s" : "there is no '%s'%s", name,
+             similar_name_text(&similar, text));
+        return NULL;
+    }
     tn_scope *own = tn_scope_open_child(s, NULL);
     tn_tensor *storage = storage_of(own, f, n), *done = NULL;
     if (storage && !check_storage(own, f, n, storage)) {

@@ -85,7 +85,11 @@ Test(safetensors, reads_what_the_format_says)
         tn_tensor *none = tn_safetensors_get(s, f, "none", devices[i]);
         cr_assert(tn_tensor_rank(none) == 2 && tn_tensor_size(none, 0) == 3 && tn_tensor_size(none, 1) == 0);
     }
+    cr_assert_null(tn_safetensors_get(s, f, "nome", 0));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, ": no tensor 'nome'; did you mean 'none'?"));
+    tn_scope_clear(s);
     cr_assert_null(tn_safetensors_get(s, f, "c", 0));
+    cr_assert_null(strstr(tn_scope_error(s)->message, "did you mean"));
     cr_assert_eq(tn_scope_close(s), TN_E_NOT_FOUND);
     s = tn_scope_open(ctx);
     tn_safetensors_close(f);

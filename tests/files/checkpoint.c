@@ -97,6 +97,9 @@ static void expect_three(const char *path, const char *format)
     cr_assert_null(tn_file_get(s, f, "d", TN_CPU));
     cr_assert_not_null(strstr(tn_scope_error(s)->message, "there is no tensor 'd'"));
     tn_scope_clear(s);
+    cr_assert_null(tn_file_get(s, f, "b.wieght", TN_CPU));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "no tensor 'b.wieght'; did you mean 'b.weight'?"));
+    tn_scope_clear(s);
     tn_file_close(f);
     expect_loaded(path);
     for (int64_t i = 0; i < 3; i++) /* they outlive the file */
@@ -338,6 +341,22 @@ Test(checkpoint, the_parts_must_be_those_of_the_file)
     cr_assert_eq(step, 3);
     tn_optimizer_destroy(o);
     tn_optimizer_destroy(other);
+    tn_module_destroy(net);
+}
+
+Test(checkpoint, a_loader_with_another_number_of_batches)
+{
+    const char *path = in_folder("run.safetensors");
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(net, "fc", 2, 1);
+    tn_dataset *data = tn_tensor_dataset_create(s, TN_TENSORS(tn_ones(s, TN_INTS(12, 2))));
+    tn_loader *by_three = tn_loader_create(data, .batch = 3), *by_two = tn_loader_create(data, .batch = 2);
+    cr_assert_eq(tn_checkpoint_save(path, .module = net, .loader = by_three), TN_OK, "%s", message());
+    expect_error(tn_checkpoint_load(path, .module = net, .loader = by_two), TN_E_ARGUMENT,
+                 "the loader of the file has 4 batches in an epoch, the one that is given 6");
+    tn_loader_destroy(by_three);
+    tn_loader_destroy(by_two);
+    tn_dataset_destroy(data);
     tn_module_destroy(net);
 }
 
