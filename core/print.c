@@ -305,7 +305,7 @@ const char *tn_format(tn_scope *s, const tn_tensor *t, const tn_print_options *o
 {
     char *text = NULL;
     if (tn_scope_failed(s)) return "";
-    int32_t status = tni_tensor_check(t);
+    int32_t status = t ? tni_tensor_check(t) : tni_error(TN_E_ARGUMENT, "tn_format: a tensor is missing");
     printer p = {.tensor = t};
     if (!status) {
         p.ctx = t->ctx;

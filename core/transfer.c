@@ -149,7 +149,7 @@ int32_t tn_to_host(tn_scope *s, const tn_tensor *t, void *out, uint64_t bytes)
 {
     int32_t status = tn_scope_failed(s);
     if (status) return status;
-    status = tni_tensor_read(t, out, bytes);
+    status = t ? tni_tensor_read(t, out, bytes) : tni_error(TN_E_ARGUMENT, "to_host: a tensor is missing");
     return status ? tni_scope_record(s, status) : TN_OK;
 }
 
@@ -161,7 +161,7 @@ static inline __attribute__((always_inline)) int32_t read_item(tn_scope *s, cons
 {
     unsigned char bytes[16];
     if (tn_scope_failed(s)) return 0;
-    int32_t status = check_readable(t);
+    int32_t status = t ? check_readable(t) : tni_error(TN_E_ARGUMENT, "item: a tensor is missing");
     if (!status && t->numel != 1)
         status = tni_error(TN_E_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar",
                            (long long)t->numel);

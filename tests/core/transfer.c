@@ -63,7 +63,7 @@ Test(transfer, elements_of_every_kind)
     cr_assert_eq(pair[1], 2);
     cr_assert_eq(tn_item_double(s, scalar_of(TN_COMPLEX64, &zero)), 0);
     cr_assert_eq(tn_item_complex(s, NULL, pair), TN_E_ARGUMENT);
-    expect_scope(TN_E_ARGUMENT, "a tensor is missing");
+    expect_scope(TN_E_ARGUMENT, "item: a tensor is missing");
 }
 
 /* A tensor in a plugin's own layout has no elements at known places. */
