@@ -196,6 +196,18 @@ static tn_module *add_number(tn_module *holder, const tn_parametrization *how, c
     return m;
 }
 
+static int32_t fill_holder(tn_module *m, const char *name, tn_module *holder, tn_tensor *value,
+                           const tn_parametrization *how, const void *options)
+{
+    tn_module *zero = add_number(holder, how, options);
+    if (!zero) return tn_module_failed(m);
+    tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
+    add_originals(s, holder, zero, how, value);
+    if (nn_scope_close(m, s)) return tn_module_failed(m);
+    return nn_computed_add(m, name, holder, how);
+}
+
 /* The first one: the parameter becomes originals. */
 static int32_t parametrize(tn_module *m, const char *name, const tn_parametrization *how, const void *options)
 {
@@ -203,14 +215,11 @@ static int32_t parametrize(tn_module *m, const char *name, const tn_parametrizat
     tn_tensor *value = nn_parameter_to_compute(m, "tn_module_parametrize", name);
     if (!value) return tn_module_failed(m);
     snprintf(path, sizeof path, "parametrizations.%s", name);
-    tn_module *holder = tn_module_list_create(m, path),
-              *zero = holder ? add_number(holder, how, options) : NULL;
-    if (!zero) return tn_module_failed(m);
-    tn_scope *s = nn_scope(m);
-    if (!s) return nn_no_scope(m);
-    add_originals(s, holder, zero, how, value);
-    if (nn_scope_close(m, s)) return tn_module_failed(m);
-    return nn_computed_add(m, name, holder, how);
+    tn_module *holder = tn_module_list_create(m, path), *first = m->tree->first_added;
+    if (!holder) return tn_module_failed(m);
+    int32_t status = fill_holder(m, name, holder, value, how, options);
+    if (status) tn_module_undo_add(first);
+    return status;
 }
 
 /* The value and the one that a further parametrisation makes of it; its right inverse makes its buffers. */
@@ -240,9 +249,12 @@ static int32_t chain(tn_module *m, const char *name, const tn_parametrization *h
     tn_module *number = add_number(c->holder, how, options);
     if (!number) return tn_module_failed(m);
     tn_scope *s = nn_scope(m);
-    if (!s) return nn_no_scope(m);
-    try_chained(s, m, c, number, how);
-    if (nn_scope_close(number, s)) return tn_module_failed(m);
+    if (s) try_chained(s, m, c, number, how);
+    int32_t status = s ? nn_scope_close(number, s) : nn_no_scope(m);
+    if (status) {
+        tn_module_undo_add(number);
+        return tn_module_failed(m);
+    }
     c->how[c->count++] = how;
     m->tree->generation++;
     return TN_OK;

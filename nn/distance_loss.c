@@ -58,7 +58,11 @@ tn_module *tn_triplet_margin_with_distance_loss_create_with(
     tn_module *m = tn_module_add(parent, options->name, &class);
     char *reduction = m ? strdup(options->reduction) : NULL;
     if (!m) return NULL;
-    if (!reduction) return tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL), NULL;
+    if (!reduction) {
+        tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
+        tn_module_undo_add(m->tree->first_added);
+        return NULL;
+    }
     *(triplet *)m->state =
         (triplet){options->distance_function, options->user, options->margin, options->swap, reduction};
     return m;

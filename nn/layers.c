@@ -347,15 +347,15 @@ tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void 
     if (parent && check_size(parent, layer, head)) return NULL;
     tn_module *m = tn_module_add(parent, head->name, &layer->class);
     if (!m) return NULL;
+    tn_module *const first = m->tree->first_added;
     int32_t status = own_options(m, options);
     m->is_lazy = !status && can_be_lazy(layer) && nn_integer(m, 0) == TN_LAZY;
     if (!status) status = check(m);
-    if (status) {
-        tn_module_fail(m, status, NULL);
-        return NULL;
-    }
-    if (!m->is_lazy) fill(m);
-    return m->tree->status ? NULL : m;
+    if (status) tn_module_fail(m, status, NULL);
+    if (!status && !m->is_lazy) fill(m);
+    if (!m->tree->status) return m;
+    tn_module_undo_add(first);
+    return NULL;
 }
 
 /* Channels stand before the dimensions that a layer works in; the features of Linear last, of batch norms second. */
@@ -367,11 +367,17 @@ int32_t nn_materialize(tn_scope *s, tn_module *m, tn_tensors in)
     const int64_t dim = !layer->rank ? rank - 1 : is_batch_norm ? 1 : rank - layer->rank - 1;
     if (dim < 0 || dim >= rank)
         return tn_scope_fail(s, TN_E_SHAPE, "a lazy layer got an input of too few dimensions");
-    *(int64_t *)((char *)m->state + layer->options[0].offset) = tn_tensor_size(in.data[0], dim);
+    const uint32_t own = m->slot_count; /* options that are tensors */
+    int64_t *size = (int64_t *)((char *)m->state + layer->options[0].offset);
+    *size = tn_tensor_size(in.data[0], dim);
     m->is_lazy = 0;
     if (!check(m)) fill(m);
     m->tree->generation++;
-    return m->tree->status ? tn_scope_fail(s, m->tree->status, tn_module_error(m)) : TN_OK;
+    if (!m->tree->status) return TN_OK;
+    while (m->slot_count > own) nn_remove_slot(m, m->slots[m->slot_count - 1].name);
+    *size = TN_LAZY;
+    m->is_lazy = 1;
+    return tn_scope_fail(s, m->tree->status, tn_module_error(m));
 }
 
 /* ---- Running ------------------------------------------------------------------------------------------- */

@@ -42,6 +42,14 @@ const char *tn_module_error(const tn_module *m)
     return m->tree->error ? m->tree->error : tn_status_text(m->tree->status);
 }
 
+void tn_module_clear_error(tn_module *m)
+{
+    if (!m || m->tree->status == TN_E_DEAD_HANDLE) return;
+    free(m->tree->error);
+    m->tree->error = NULL;
+    m->tree->status = TN_OK;
+}
+
 /* Of the thread: where the program makes the call that builds a tree. */
 static _Thread_local struct {
     const char *file; /* NULL: unknown */
@@ -328,6 +336,7 @@ static tn_module *add(tn_module *parent, const char *name, uint64_t bytes, const
     }
     m->parent = parent;
     m->is_training = parent->is_training;
+    if (!m->tree->first_added) m->tree->first_added = m;
     return parent->children[parent->child_count++] = m;
 }
 
@@ -359,10 +368,13 @@ static void fail_without_parent(const char *name)
     tn_error_place(before, place.file, (uint32_t)place.line);
 }
 
-tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_class *class)
+void tn_module_undo_add(tn_module *m)
 {
-    if (!parent) return fail_without_parent(name), NULL;
-    if (parent->tree->status) return NULL;
+    if (m && m->parent) nn_remove_child(m->parent, m);
+}
+
+static tn_module *add_below(tn_module *parent, const char *name, const tn_module_class *class)
+{
     char path[NN_PATH_BYTES], number[16];
     if (!name) {
         snprintf(number, sizeof number, "%u", parent->child_count);
@@ -387,6 +399,16 @@ tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_cl
         return NULL;
     }
     return add(m, last, strlen(last), class);
+}
+
+tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_class *class)
+{
+    if (!parent) return fail_without_parent(name), NULL;
+    if (parent->tree->status) return NULL;
+    parent->tree->first_added = NULL;
+    tn_module *m = add_below(parent, name, class);
+    if (!m) tn_module_undo_add(parent->tree->first_added);
+    return m;
 }
 
 tn_module *tn_module_list_create(tn_module *parent, const char *name)
@@ -503,13 +525,20 @@ tn_tensor *tn_module_tensor(const tn_module *m, const char *name)
     return slot ? slot->tensor : NULL;
 }
 
+static int32_t no_tensor(tn_module *m, const char *name)
+{
+    char path[NN_PATH_BYTES], similar[NN_SIMILAR_BYTES];
+    return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'%s", nn_label(m, path, sizeof path),
+                   name ? name : "", nn_similar_tensor(m, name, similar));
+}
+
 int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
 {
     nn_slot *slot = slot_at(m, name);
     char path[NN_PATH_BYTES], present[96], given[96];
     if (!m) return nn_is_null("tn_module_set_tensor");
     nn_label(m, path, sizeof path);
-    if (!slot) return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", path, name ? name : "");
+    if (!slot) return no_tensor(m, name);
     if (!t)
         return nn_fail(m, TN_E_ARGUMENT,
                        "module '%s': tensor '%s': got NULL; tn_module_set_absent removes a tensor", path,
@@ -528,11 +557,8 @@ int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
 int32_t tn_module_set_absent(tn_module *m, const char *name)
 {
     nn_slot *slot = slot_at(m, name);
-    char path[NN_PATH_BYTES];
     if (!m) return nn_is_null("tn_module_set_absent");
-    if (!slot)
-        return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", nn_label(m, path, sizeof path),
-                       name ? name : "");
+    if (!slot) return no_tensor(m, name);
     if (refuse_computed(m, name)) return m->tree->status;
     m->tree->generation++;
     return hold(m, slot, NULL);

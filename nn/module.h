@@ -8,7 +8,8 @@
 #include "handle.h"
 #include "module_life.h"
 
-#define NN_PATH_BYTES 512 /* of a path of names */
+#define NN_PATH_BYTES    512 /* of a path of names */
+#define NN_SIMILAR_BYTES 160 /* of nn_similar_tensor */
 
 typedef struct nn_slot {
     char *name;
@@ -44,6 +45,8 @@ typedef struct nn_tree {
     uint64_t handles;
     handle_mark mark;
     module_life *life;
+    tn_module *
+        first_added; /* by the last tn_module_add, for tn_module_undo_add: the module, or the outermost one on the way to it */
 } nn_tree;
 
 /* The life of a new tree, NULL when out of memory, and its end. */
@@ -112,6 +115,8 @@ void nn_print(nn_text *t, const char *format, ...) __attribute__((format(printf,
 const char *nn_path(const tn_module *m, char *path, uint64_t bytes);
 /* The same, but the root's own name for the root: what errors say. */
 const char *nn_label(const tn_module *m, char *path, uint64_t bytes);
+/* "; did you mean 'fc.weight'?" of the tensors below m, or "", into `text`; returns text. */
+const char *nn_similar_tensor(const tn_module *m, const char *name, char text[NN_SIMILAR_BYTES]);
 /* "[2, 3]" into `text`, cut to `bytes`; returns text. */
 const char *nn_sizes(const tn_tensor *t, char *text, uint64_t bytes);
 /* Fails the scope; returns its status. */

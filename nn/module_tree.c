@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What concerns all of a tree of modules: lists of its tensors, training mode and gradients, moves. */
 #include "module.h"
+#include "similar_name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,14 +84,30 @@ tn_named_tensors tn_module_tensors(tn_scope *s, const tn_module *m, uint32_t wha
 
 tn_tensor *tn_named_get(tn_scope *s, tn_named_tensors all, const char *name)
 {
-    char text[640];
+    char text[800], similar[SIMILAR_NAME_BYTES + 32];
     if (tn_scope_failed(s)) return NULL;
     for (int64_t i = 0; name && i < all.count; i++)
         if (all.data[i].name && !strcmp(all.data[i].name, name)) return all.data[i].tensor;
-    snprintf(text, sizeof text, "tn_named_get: no tensor '%.512s' among %lld", name ? name : "(null)",
-             (long long)all.count);
+    similar_name best = similar_name_begin(name ? name : "");
+    for (int64_t i = 0; name && i < all.count; i++)
+        if (all.data[i].name) similar_name_try(&best, all.data[i].name);
+    snprintf(text, sizeof text, "tn_named_get: no tensor '%.512s' among %lld%s", name ? name : "(null)",
+             (long long)all.count, similar_name_text(&best, similar));
     tn_scope_fail(s, TN_E_NOT_FOUND, text);
     return NULL;
+}
+
+const char *nn_similar_tensor(const tn_module *m, const char *name, char text[NN_SIMILAR_BYTES])
+{
+    _Static_assert(NN_SIMILAR_BYTES == SIMILAR_NAME_BYTES + 32, "room for the text");
+    tn_scope *s = name ? nn_scope(m) : NULL;
+    gathering g = {.scope = s, .what = TN_PARAMETERS | TN_BUFFERS};
+    similar_name best = similar_name_begin(name ? name : "");
+    if (s) gather(&g, m, 0);
+    for (int64_t i = 0; i < g.count; i++) similar_name_try(&best, g.items[i].name);
+    similar_name_text(&best, text);
+    tn_scope_close(s);
+    return text;
 }
 
 tn_named_tensors tn_named_below(tn_scope *s, tn_named_tensors from, const char *folder)

@@ -292,9 +292,12 @@ static int32_t find_named(tn_scope *s, tn_module *m, tn_named_tensors with, exch
         const char *name = with.data[i].name;
         tn_module *owner = nn_owner_of(m, &name);
         const nn_slot *slot = owner ? nn_slot_find(owner, name) : NULL;
-        if (!slot)
-            return nn_scope_fail(s, TN_E_NOT_FOUND, "functional_call: the module has no tensor '%.512s'",
-                                 with.data[i].name ? with.data[i].name : "");
+        if (!slot) {
+            char similar[NN_SIMILAR_BYTES] = "";
+            if (m) nn_similar_tensor(m, with.data[i].name, similar);
+            return nn_scope_fail(s, TN_E_NOT_FOUND, "functional_call: the module has no tensor '%.512s'%s",
+                                 with.data[i].name ? with.data[i].name : "", similar);
+        }
         if (!with.data[i].tensor) /* the result of a call that failed, perhaps */
             return nn_scope_fail(s, TN_E_ARGUMENT, "functional_call: the tensor '%.512s' is NULL",
                                  with.data[i].name);

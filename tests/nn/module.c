@@ -47,6 +47,46 @@ Test(module, a_taken_name_fails_the_tree_and_later_calls_do_nothing)
     expect_error(s, "'a'");
 }
 
+/* A call that failed leaves nothing behind, so the tree goes on once its error is forgotten. */
+Test(module, a_tree_goes_on_after_its_error_was_cleared)
+{
+    tn_module *head = tn_linear_create(net, "head", 3, 3);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_null(tn_linear_create(net, "h.0.fc", 3, -4));
+        expect_failed(TN_E_ARGUMENT, "out_features: got -4");
+        cr_assert_null(tn_module_forward(s, head, filled(TN_INTS(1, 3), 1)));
+        tn_scope_clear(s);
+        tn_module_clear_error(head);
+        cr_assert_eq(tn_module_failed(net), TN_OK);
+        cr_assert_null(tn_module_error(net));
+        cr_assert_null(tn_module_child(net, "h"), "nor the modules on the way");
+        cr_assert_eq(tn_module_child_count(net), 1);
+    }
+    cr_assert_null(tn_multihead_attention_create(net, "attn", 4, 3));
+    cr_assert_null(tn_module_add(net, "a.b.", NULL));
+    tn_module_clear_error(net);
+    cr_assert_null(tn_module_add(net, "a.b.", NULL));
+    tn_module_clear_error(net);
+    cr_assert_eq(tn_module_child_count(net), 1);
+    cr_assert_not_null(tn_linear_create(net, "h.0.fc", 3, 4));
+    cr_assert_eq(tn_tensor_size(tn_module_forward(s, net, filled(TN_INTS(1, 3), 1)), 1), 4);
+    /* A lazy layer takes its size from the next input. */
+    tn_module *conv = tn_conv2d_create(net, "conv", TN_LAZY, 4, TN_INTS(1), .groups = 2);
+    cr_assert_null(tn_module_forward(s, conv, filled(TN_INTS(1, 3, 2, 2), 1)));
+    expect_error(s, "in_channels: got 3, which 2 groups do not divide");
+    tn_module_clear_error(net);
+    cr_assert_not_null(tn_module_forward(s, conv, filled(TN_INTS(1, 6, 2, 2), 1)));
+    cr_assert_eq(tn_tensor_size(tn_module_tensor(conv, "weight"), 1), 3);
+    /* What a create function of the program adds before it fails. */
+    tn_module *block = tn_module_add(net, "block", NULL);
+    tn_linear_create(block, "fc", 1, 1);
+    tn_module_undo_add(block);
+    cr_assert_null(tn_module_child(net, "block"));
+    tn_module_undo_add(net);
+    tn_module_undo_add(NULL);
+    tn_module_clear_error(NULL);
+}
+
 Test(module, bad_arguments_of_layers_are_named)
 {
     cr_assert_null(tn_conv2d_create(net, "conv", 4, 6, TN_INTS(3, 3, 3)));
@@ -192,7 +232,12 @@ Test(module, a_tensor_of_a_list_by_its_name)
     tn_named_tensors all = tn_module_tensors(s, net, TN_STATE);
     cr_assert_eq(tn_named_get(s, all, "fc.bias"), tn_module_tensor(net, "fc.bias"));
     cr_assert_null(tn_named_get(s, all, "fc.bais"));
-    expect_error(s, "no tensor 'fc.bais' among 2");
+    expect_error(s, "no tensor 'fc.bais' among 2; did you mean 'fc.bias'?");
+    cr_assert_null(tn_named_get(s, all, "elsewhere"));
+    cr_assert_null(strstr(tn_scope_error(s)->message, "did you mean"), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    cr_assert_eq(tn_module_set_tensor(net, "fc.wieght", filled(TN_INTS(3, 2), 1)), TN_E_NOT_FOUND);
+    expect_failed(TN_E_NOT_FOUND, "no tensor 'fc.wieght'; did you mean 'fc.weight'?");
 }
 
 static tn_tensor *endless_forward(tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor **more)

@@ -301,7 +301,7 @@ Test(refusals, a_functional_call_names_the_tensor_that_is_not_there)
     const tn_named_tensor with[] = {{"wieght", filled(TN_INTS(3, 2), 1)}};
     tn_tensor *x = filled(TN_INTS(1, 2), 1);
     expect_failed_with(tn_module_functional_call(s, fc, (tn_named_tensors){with, 1}, TN_TENSORS(x)).first,
-                       "functional_call: the module has no tensor 'wieght'");
+                       "functional_call: the module has no tensor 'wieght'; did you mean 'weight'?");
     const tn_named_tensor null = {"bias", NULL};
     expect_failed_with(tn_module_functional_call(s, fc, (tn_named_tensors){&null, 1}, TN_TENSORS(x)).first,
                        "functional_call: the tensor 'bias' is NULL");

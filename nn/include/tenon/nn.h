@@ -13,8 +13,8 @@
  *
  * Ownership: a module belongs to its parent, the root to the program, which destroys it. A module holds one
  * reference to each of its tensors. Errors: functions that build a tree return NULL once its root has failed, and
- * the root keeps the first error; so a program looks for errors once, after it has built the whole tree. Functions
- * that take a scope fail the scope.
+ * the root keeps the first error; so a program looks for errors once, after it has built the whole tree. After
+ * tn_module_clear_error it may go on with the tree. Functions that take a scope fail the scope.
  *
  * Threads: a tree may run forward on several threads at once as long as no thread changes it (training mode, tensors,
  * hooks). Everything else is for one thread at a time.
@@ -133,6 +133,12 @@ TN_API int32_t tn_module_failed(const tn_module *m);
 TN_API const char *tn_module_error(const tn_module *m);
 /* Records an error in the tree, unless it has one. Returns `status`. For the create functions of programs. */
 TN_API int32_t tn_module_fail(tn_module *m, int32_t status, const char *text);
+/* Forgets the error, so that the tree can be used again: a call that failed left it as it was. What was destroyed stays so.
+ * NULL is ignored. */
+TN_API void tn_module_clear_error(tn_module *m);
+/* Takes a child and all below it out of its tree, and destroys them: for the create function of a program that fails after
+ * tn_module_add. Nothing else may know the module yet. NULL and a root are ignored. */
+TN_API void tn_module_undo_add(TN_NULLABLE tn_module *m);
 /* Where the program makes its next call that builds a tree: the error of a tree that fails until tn_module_placed begins
  * with it. The macros say it. `file` is borrowed. */
 TN_API void tn_module_place(const char *file, int32_t line);
@@ -241,7 +247,7 @@ TN_API void tn_module_zero_grad(tn_module *m);
 /* Moves all tensors to a device (0: stay), and those that are floating-point or complex to such a dtype (0: keep). What modules
  * share stays shared, also with modules of the tree that are not below m. Layers that are added to a root later start there,
  * too. The moved tensors are new ones without gradients; optimisers and averages of the module take them, and move their
- * states, at their next step. */
+ * states, at their next step. A dtype that is neither is TN_E_DTYPE of this call alone; other errors fail the tree. */
 TN_API int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype);
 /* Calls `function` for each module below m, children before parents, m last. */
 TN_API void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user);
@@ -357,10 +363,12 @@ TN_API tn_named_tensors tn_module_state_dict(tn_scope *s, tn_module *m);
 /* Writes tn_module_state_dict to a safetensors file, which is replaced as a whole. */
 TN_API int32_t tn_module_save(tn_module *m, const char *path);
 /* Reads values into the tensors, cast to their dtype, from a file of tensors (tn_file_open): safetensors, a state_dict
- * that torch.save wrote, or a sharded checkpoint. With TN_STRICT the error names every tensor that is missing and every one
- * that is unexpected, and nothing is changed. Shapes must be equal in both modes. */
+ * that torch.save wrote, or a sharded checkpoint. With TN_STRICT a name that only one side has is an error, and nothing is
+ * changed: it says how many are missing and how many unexpected, and names the first of them. tn_module_load_report names all.
+ * Shapes must be equal in both modes. */
 TN_API int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode);
-/* What the last load of this tree left out: "missing: 'a.weight'; unexpected: 'b.weight', 'b.bias'", or "". */
+/* The names that only one side of the last load of this tree had: "missing: 'a.weight'; unexpected: 'b.weight', 'b.bias'", or
+ * "". Also of a load that failed for them. */
 TN_API const char *tn_module_load_report(const tn_module *m);
 /* The same from tensors in memory. */
 TN_API int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode);
