@@ -95,6 +95,9 @@ static int writes(tn_context *ctx)
     if (row.defined() || !is(kept, {10, 11, 33, 48})) return wrong("assignments to variables");
     const tensor none = nullptr;
     static_assert(!std::is_assignable_v<tensor &, int> && !std::is_convertible_v<int, tensor> && std::is_nothrow_assignable_v<tensor &, tensor>);
+    auto from_zero = [](auto x) -> decltype(tensor(x ? 0 : 0)) { return nullptr; };
+    auto of_zero = [](auto t) -> decltype(t = 0) { return t; };
+    static_assert(!std::is_invocable_v<decltype(from_zero), int> && !std::is_invocable_v<decltype(of_zero), tensor>); /* a literal 0, too */
     return none == nullptr && a.get() == kept.get() ? 0 : wrong("nullptr is an absent tensor");
 }
 
@@ -360,6 +363,110 @@ static int modules(tn_context *ctx)
     return 0;
 }
 
+/* An exception takes the error out of the tree, which is as it was before the call. */
+static int trees(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    net model(ctx);
+    nn::layer fc = nn::linear(model, "fc", 2, 2), lazy = nn::conv2d(model, "conv", TN_LAZY, 4, {1}, [] { nn::conv2d_options o; o.groups = 2; return o; }());
+    const tensor x = tenon::ones({1, 2});
+    for (int i = 0; i < 2; i++) {
+        if (thrown([&] { nn::linear(model, "fc", 2, 2); }, TN_E_EXISTS).find("objects.cpp:") == std::string::npos) return wrong("a name that is taken");
+        if (thrown([&] { nn::linear(model, "h.bad", 2, -1); }, TN_E_ARGUMENT).empty()) return wrong("a size below 0");
+        if (thrown([&] { fc.set("weight", tenon::ones({3, 3})); }, TN_E_SHAPE).empty()) return wrong("a tensor of other sizes");
+        if (thrown([&] { fc.to(0, TN_INT64); }, TN_E_DTYPE).empty()) return wrong("a dtype that is not floating");
+        if (thrown([&] { fc.load("nothing"); }, TN_E_NOT_FOUND).empty()) return wrong("a file that is not there");
+        if (thrown([&] { lazy(tenon::ones({1, 3, 2, 2})); }, TN_E_ARGUMENT).empty()) return wrong("a lazy layer");
+        if (tn_module_failed(model) || fc(x).size(1) != 2 || tn_module_child(model, "h")) return wrong("a tree is usable after each error");
+    }
+    if (lazy(tenon::ones({1, 4, 2, 2})).size(1) != 4) return wrong("a lazy layer after its error");
+    tn_layer_create(model, "no", "Nothing", nullptr, 0);
+    if (thrown([&] { fc(x); }).find("there is no layer 'Nothing'") == std::string::npos || fc(x).size(1) != 2) return wrong("the error of a C call is thrown once");
+    /* The name of a module whose constructor throws is free again. */
+    struct picky : nn::module {
+        nn::layer good = nn::linear(*this, "good", 2, 2), bad;
+        picky(const nn::layer &parent, const std::string &name, int64_t n) : module(parent, name), bad(nn::linear(*this, "bad", 2, n)) {}
+        picky(const nn::layer &parent, const std::string &name) : picky(parent, name, name == "1" ? -1 : 1) {}
+    };
+    const int64_t count = model.parameter_count();
+    for (int64_t n : {-1, -1, 3})
+        if (thrown([&] { picky(model, "picky", n); }).empty() != (n == 3)) return wrong("a constructor that throws");
+    if (thrown([&] { nn::repeated<picky>(model, "list", 2); }, TN_E_ARGUMENT).empty() || tn_module_child(model, "list")) return wrong("a list whose item throws");
+    return model.parameter_count() == count + 6 + 9 ? 0 : wrong("what a constructor that threw leaves");
+}
+
+/* A parameter of a module's own follows the tensor that the module has; without a forward function children run in order. */
+static int own_tensors(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    struct scaled : nn::module {
+        nn::parameter factor{*this, "factor", tenon::from<float>({2}, {2, 3})};
+        nn::buffer shift{*this, "shift", tenon::from<float>({2}, {1, -1})}, hidden{*this, "hidden", tenon::zeros({1}), false};
+        using module::module;
+        tensor forward(const tensor &x) override { return x * factor + shift; }
+    };
+    nn::module chain(ctx, "chain");
+    scaled m(chain, "a");
+    nn::relu(chain, "b");
+    const tensor x = tenon::from<float>({2}, {1, -1});
+    if (!is(chain(x), {3, 0}) || chain.parameter_count() != 2) return wrong("children in order");
+    nn::optimizer o(chain, nn::sgd(0.5));
+    chain.to(0, TN_FLOAT64);
+    if (m.factor.get().dtype() != TN_FLOAT64 || m.shift.get().dtype() != TN_FLOAT64 || m.shift.get().requires_grad()) return wrong("handles follow a move");
+    tenon::sum(m(x.to(TN_FLOAT64))).backward();
+    if (!is(m.factor.grad(), {1, -1}) || !is(chain.get("a.factor").grad(), {1, -1})) return wrong("the gradient of a module's own parameter");
+    o.step();
+    if (!is(m.factor, {1.5, 3.5}) || !is(tenon::stack({m.factor, m.shift}), {1.5, 3.5, 1, -1}) || m.factor.grad().defined()) return wrong("a step changes it");
+    m.set("factor", tenon::from<double>({2}, {5, 7}));
+    const tensor copy = m.factor;
+    std::ostringstream text;
+    text << m.factor;
+    if (!is(copy, {5, 7}) || !is(1 - m.factor, {-4, -6}) || text.str().find("5., 7.") == std::string::npos) return wrong("where a tensor is wanted");
+    if (tn_module_tensors(s, chain, TN_STATE).count != 2 || tn_module_tensors(s, chain, TN_BUFFERS).count != 2) return wrong("a buffer that is not saved");
+    if (thrown([&] { nn::parameter twice(m, "factor", x); }, TN_E_EXISTS).find("objects.cpp:") == std::string::npos) return wrong("a name that is taken");
+    tn_module_set_absent(m, "shift");
+    if (thrown([&] { m(x); }, TN_E_STATE).find("has no tensor 'shift' now") == std::string::npos) return wrong("a buffer that is absent");
+    if (thrown([&] { chain.call(x, x); }, TN_E_ARGUMENT).find("forward takes 1 input, got 2") == std::string::npos) return wrong("too many inputs");
+    return thrown([&] { chain.get("a.facter"); }).find("no tensor 'a.facter'; did you mean 'a.factor'?") == std::string::npos ? wrong("a similar name") : 0;
+}
+
+static void keep_lines(void *user, int32_t, const char *text) { *static_cast<std::string *>(user) += std::string(text) + "\n"; }
+
+/* TENON_DEBUG=leaks: what was not destroyed has the line of the program that made it. */
+static int leaks()
+{
+    std::string lines;
+    tn_context_options options{};
+    options.size = sizeof options;
+    options.log = keep_lines;
+    options.log_user = &lines;
+    setenv("TENON_DEBUG", "leaks", 1);
+    auto *ctx = new tenon::context(&options);
+    unsetenv("TENON_DEBUG");
+    const int from = __LINE__ + 1;
+    auto *s = new tenon::scope(*ctx);
+    auto *child = new tenon::scope();
+    auto *root = new nn::module(*ctx, "leaky");
+    auto *fc = new nn::layer(nn::linear(*root, "fc", 2, 2));
+    auto *o = new nn::optimizer(*root, nn::sgd(0.5));
+    auto *a = new tenon::average(tn_average_create(*root, 0.5));
+    auto *scaler = new tenon::grad_scaler(tn_grad_scaler_create(*ctx, nullptr));
+    auto *g = new tenon::generator(*ctx, 1);
+    auto *set = new tenon::dataset(tn_tensor_dataset_create(*s, TN_TENSORS(tenon::ones({2}))));
+    auto *l = new tenon::loader(tn_loader_create(*set, {}));
+    const tensor kept = tenon::ones({1}); /* keeps the context until the rest has gone */
+    delete ctx;
+    delete l, delete set, delete g, delete scaler, delete a, delete o, delete fc, delete root, delete child, delete s;
+    const char *const what[] = {"scope of tn_scope_open is open", "scope of tn_scope_open_child is open", "module 'leaky'", "",
+                                "optimizer of module", "average of module", "grad scaler", "generator", "tensor_dataset", "loader"};
+    for (size_t i = 0; i < std::size(what); i++)
+        if (*what[i] && lines.find("objects.cpp:" + std::to_string(from + static_cast<int>(i)) + ": leak: " + what[i]) == std::string::npos) {
+            std::printf("%s\n%s", what[i], lines.c_str());
+            return wrong("the place of what was not destroyed");
+        }
+    return 0;
+}
+
 /* An output that is absent has its place in the list; a module that cannot be printed leaves the stream as it was. */
 static int absent(tn_context *ctx)
 {
@@ -373,6 +480,13 @@ static int absent(tn_context *ctx)
     const tensor x = tenon::ones({2});
     const tenon::tensors some = model.call(x);
     if (some.size() != 3 || some[1].defined() || !tenon::equal(some[2], x * 2)) return wrong("an output that is absent");
+    const tensor none;
+    for (const std::string &why : {thrown([&] { none.size(0); }), thrown([&] { none.dim(); }), thrown([&] { none.numel(); }), thrown([&] { none.sizes(); }),
+                                   thrown([&] { none.dtype(); }), thrown([&] { none.device(); }), thrown([&] { none.item<float>(); }),
+                                   thrown([&] { none.to_vector<bool>(); })})
+        if (why.find("objects.cpp:") == std::string::npos || why.find("tenon::tensor::") == std::string::npos || why.find(": the tensor is absent") == std::string::npos)
+            return wrong(why.c_str());
+    if (thrown([&] { text << none; }).find("tn_format: a tensor is missing") == std::string::npos) return wrong("printing no tensor");
     tn_add(s, nullptr, nullptr);
     if (thrown([&] { text << model; }).empty() || !text.good()) return wrong("printing a module after an error");
     return thrown([&] { text << nn::layer(); }).empty() || !text.good() ? wrong("printing no module") : 0;
@@ -458,10 +572,9 @@ static int places(tn_context *ctx)
     AT(net other(ctx); nn::module(other, "out"));
     AT(net other(ctx); nn::module_list(other, "out"));
     AT(net other(ctx); nn::repeated<pair>(other, "out", 2));
-    const int line_of_error = __LINE__ + 2;
     net broken(ctx);
-    thrown([&] { nn::linear(broken, "out", 3, 3); });
-    if (thrown([&] { nn::linear(broken, "new", 3, 3); }).find(__FILE__ ":" + std::to_string(line_of_error) + ": ") != 0) return wrong("a tree keeps its first error");
+    tn_layer_create(broken, "out", "Nothing", nullptr, 0);
+    if (thrown([&] { nn::linear(broken, "new", 3, 3); }).find("there is no layer 'Nothing'") == std::string::npos) return wrong("the error of a C call");
 #undef AT
     if (failed) return wrong("a place");
     tenon::error e(TN_E_STATE, "text", {"objects.cpp", 7});
@@ -607,6 +720,11 @@ static int programs()
     if (tenon::run(1, arguments, [](const tenon::program &p) { return p.arguments.empty() ? 3 : 0; }) != 3) return wrong("the status of a program");
     auto unseen = [](const tenon::program &) { tn_add(tenon::scope::current(), nullptr, nullptr); };
     if (tenon::run(1, arguments, unseen) != 1) return wrong("a program whose last C call fails");
+    setenv("TENON_DEVICE", "cda", 1);
+    const int at = __LINE__ + 1;
+    const std::string why = thrown([] { tenon::program p; });
+    unsetenv("TENON_DEVICE");
+    if (why.find(__FILE__ ":" + std::to_string(at) + ": ") != 0 || why.find("cda") == std::string::npos) return wrong(why.c_str());
     return tenon::run(1, arguments, program) == 1 ? 0 : wrong("a program that fails");
 }
 
@@ -616,7 +734,7 @@ int main()
     ctx.manual_seed(1);
     if (ctx.name(ctx.choose("cpu")) != "cpu" || thrown([&] { ctx.choose("nosuch"); }).find("nosuch") == std::string::npos) return wrong("devices");
     if (arithmetic(ctx) || comparisons(ctx) || integer_operators(ctx) || writes(ctx) || items(ctx) || no_pointers(ctx)) return 1;
-    if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || absent(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
+    if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || trees(ctx) || own_tensors(ctx) || leaks() || absent(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
     tenon::progress p("", 1);
     p.start_at(1);
     p.show("100 %%");

@@ -88,6 +88,14 @@ namespace detail {
 }
 /* The same of the current scope if it has failed; else throws the thread's last error. */
 [[noreturn]] inline void fail_any(int32_t status, tn_place at);
+/* What a function without a scope made: its error has the place, and so has the object in the list of TENON_DEBUG=leaks. */
+template <class F> auto made(tn_place at, F call)
+{
+    const uint64_t before = tn_error_count();
+    auto result = call();
+    tn_error_place(before, at.file, at.line);
+    return result;
+}
 } // namespace detail
 
 /* Throws what a C call returned: the error of the current scope if it has failed, or the thread's last one. */
@@ -101,7 +109,8 @@ inline void check(int32_t status, tn_place at = tn_place::here())
  *
  *     tenon::owned<tn_dataset, tn_dataset_destroy> set = tn_tensor_dataset_create(s, TN_TENSORS(x, y));
  *
- * What others use is declared before them. NULL throws the error, as check does.
+ * What others use is declared before them. NULL throws the error, as check does. TENON_DEBUG=leaks lists the object with this
+ * place.
  */
 template <class T, auto destroy> class owned {
 public:
@@ -109,6 +118,7 @@ public:
     owned(T *object, tn_place at = tn_place::here()) : object_(object)
     {
         if (!object) detail::fail_any(TN_E_STATE, at);
+        tn_debug_object_place(object, at.file, at.line);
     }
     ~owned()
     {
@@ -133,7 +143,7 @@ private:
 
 class context : public owned<tn_context, tn_context_destroy> {
 public:
-    explicit context(const tn_context_options *options = nullptr, tn_place at = tn_place::here()) : owned(created(options, at)) {}
+    explicit context(const tn_context_options *options = nullptr, tn_place at = tn_place::here()) : owned(created(options, at), at) {}
 
     /* The device of that name, or the best there is. Throws if it is not there. */
     tn_device choose(const char *wanted = nullptr, tn_place at = tn_place::here()) const
@@ -164,7 +174,7 @@ private:
  */
 class generator : public owned<tn_generator, tn_generator_release> {
 public:
-    explicit generator(tn_context *ctx, uint64_t seed, tn_place at = tn_place::here()) : owned(created(ctx, seed, at)) {}
+    explicit generator(tn_context *ctx, uint64_t seed, tn_place at = tn_place::here()) : owned(created(ctx, seed, at), at) {}
 
     /* Begins again with a seed. */
     void seed(uint64_t seed) const { tn_generator_seed(*this, seed); }
@@ -181,7 +191,7 @@ private:
     static tn_generator *created(tn_context *ctx, uint64_t seed, tn_place at)
     {
         tn_generator *g = nullptr;
-        check(tn_generator_create(ctx, seed, &g), at);
+        check(detail::made(at, [&] { return tn_generator_create(ctx, seed, &g); }), at);
         return g;
     }
 };
@@ -197,12 +207,12 @@ struct site {
 class scope {
 public:
     explicit scope(tn_context *ctx, const tn_scope_options *options = nullptr, tn_place at = tn_place::here())
-        : scope(tn_scope_open_with(ctx, options), at)
+        : scope(detail::made(at, [&] { return tn_scope_open_with(ctx, options); }), at)
     {
     }
     /* Inside the current scope. */
-    explicit scope(detail::site at = detail::site(tn_place::here())) : scope(tn_scope_open_child(current(at.place), nullptr), at.place) {}
-    explicit scope(const tn_scope_options &options, tn_place at = tn_place::here()) : scope(tn_scope_open_child(current(at), &options), at) {}
+    explicit scope(detail::site at = detail::site(tn_place::here())) : scope(nullptr, current(at.place), at.place) {}
+    explicit scope(const tn_scope_options &options, tn_place at = tn_place::here()) : scope(&options, current(at), at) {}
     ~scope()
     {
         /* An error that is on its way as an exception does not fail the scope around this one, too. */
@@ -224,6 +234,10 @@ public:
 
 private:
     friend class borrowed_scope;
+    scope(const tn_scope_options *options, tn_scope *parent, tn_place at)
+        : scope(detail::made(at, [&] { return tn_scope_open_child(parent, options); }), at)
+    {
+    }
     scope(tn_scope *s, tn_place at) : s_(s), outer_(latest())
     {
         if (!s) detail::fail(TN_E_STATE, tn_last_error(), at);
@@ -367,6 +381,7 @@ template <class T> T narrowed(double x, tn_place at)
 namespace detail {
 template <class T> using pointer = std::enable_if_t<std::is_same_v<T, tn_tensor *> || std::is_same_v<T, const tn_tensor *>, int>;
 template <class T> using null = std::enable_if_t<std::is_same_v<T, std::nullptr_t>, int>;
+template <class T> using result = std::enable_if_t<std::is_same_v<T, tn_tensor>, int>;
 } // namespace detail
 
 /* An index, and the place of the program where it stands. */
@@ -416,6 +431,8 @@ private:
 
 class operand;
 class scalar_operand;
+/* The base of classes whose objects stand for a tensor, such as tenon::nn::parameter: they have tn_tensor *current(tn_place) const. */
+struct tensor_handle {};
 
 /* What a function returns ends with its object: clang warns of tn_tensor *y = tenon::relu(x); */
 #ifdef __clang__
@@ -428,8 +445,9 @@ class scalar_operand;
 class tensor {
 public:
     tensor() noexcept = default; /* absent, as None */
-    /* What a C call returned. NULL throws the error of the current scope, which gives up its own reference. */
-    tensor(tn_tensor *t, tn_place at = tn_place::here()) : t_(tn_retain(t))
+    /* What a C call returned. NULL throws the error of the current scope, which gives up its own reference. A template, so that
+     * the number 0 is no pointer: tensor t = 0; does not compile. */
+    template <class T, detail::result<T> = 0> tensor(T *t, tn_place at = tn_place::here()) : t_(tn_retain(t))
     {
         tn_scope *s = scope::current_or_null();
         if (!t && !s) detail::fail(TN_E_STATE, tn_last_error(), at);
@@ -466,24 +484,30 @@ public:
     /* False if it is absent. */
     bool defined() const noexcept { return t_ != nullptr; }
 
-    tn_dtype dtype() const { return tn_tensor_dtype(t_); }
-    tn_device device() const { return tn_tensor_device(t_); }
-    int64_t dim() const { return static_cast<int64_t>(tn_tensor_rank(t_)); }
-    int64_t numel() const { return tn_tensor_numel(t_); }
+    /* An absent tensor has none of these: they throw. */
+    tn_dtype dtype(tn_place at = tn_place::here()) const { return tn_tensor_dtype(present("dtype", at)); }
+    tn_device device(tn_place at = tn_place::here()) const { return tn_tensor_device(present("device", at)); }
+    int64_t dim(tn_place at = tn_place::here()) const { return static_cast<int64_t>(tn_tensor_rank(present("dim", at))); }
+    int64_t numel(tn_place at = tn_place::here()) const { return tn_tensor_numel(present("numel", at)); }
     /* Of a dimension; -1 is the last. */
     int64_t size(int64_t d, tn_place at = tn_place::here()) const
     {
-        const int64_t i = d < 0 ? d + dim() : d;
-        if (i < 0 || i >= dim())
-            throw error(TN_E_INDEX, "tenon::tensor::size: dimension " + std::to_string(d) + " of " + std::to_string(dim()), at);
+        const int64_t rank = static_cast<int64_t>(tn_tensor_rank(present("size", at))), i = d < 0 ? d + rank : d;
+        if (i < 0 || i >= rank)
+            throw error(TN_E_INDEX, "tenon::tensor::size: dimension " + std::to_string(d) + " of " + std::to_string(rank), at);
         return tn_tensor_sizes(t_)[i];
     }
-    std::vector<int64_t> sizes() const { return {tn_tensor_sizes(t_), tn_tensor_sizes(t_) + dim()}; }
+    std::vector<int64_t> sizes(tn_place at = tn_place::here()) const
+    {
+        const int64_t *first = tn_tensor_sizes(present("sizes", at));
+        return {first, first + tn_tensor_rank(t_)};
+    }
 
     /* The only element, as a number of that type, which may be a std::complex. Waits for the device. Throws if T has no room for
      * it; as in PyTorch a negative integer wraps around where T is unsigned. */
     template <class T> T item(tn_place at = tn_place::here()) const
     {
+        (void)present("item", at);
         if constexpr (std::is_same_v<T, bool>) {
             return detail::result_of(at, [&](tn_scope *s) { return (tn_item_bool)(s, t_); }) != 0;
         } else if constexpr (std::is_integral_v<T>) {
@@ -502,8 +526,9 @@ public:
      * may be an unsigned integer or a class of the same size. Others throw: to(dtype) converts. */
     template <class T> std::vector<T> to_vector(tn_place at = tn_place::here()) const
     {
+        (void)present("to_vector", at);
         if constexpr (std::is_same_v<T, bool>) {
-            if (t_ && dtype() != TN_BOOL) refuse_elements("bool", at);
+            if (dtype() != TN_BOOL) refuse_elements("bool", at);
             const std::vector<uint8_t> bytes = to_vector<uint8_t>(at);
             return std::vector<bool>(bytes.begin(), bytes.end());
         } else {
@@ -511,7 +536,10 @@ public:
         }
     }
     tensor to(tn_dtype dtype, tn_place at = tn_place::here()) const { return tn_to(scope::current(at), t_, dtype, {}, at); }
-    tensor to_device(tn_device device, tn_place at = tn_place::here()) const { return tn_to_device(scope::current(at), t_, device, dtype(), {}, at); }
+    tensor to_device(tn_device device, tn_place at = tn_place::here()) const
+    {
+        return tn_to_device(scope::current(at), t_, device, tn_tensor_dtype(t_), {}, at);
+    }
     tensor detach(tn_place at = tn_place::here()) const
     {
         return detail::placed(at, [&](tn_scope *s) { return tn_detach(s, t_); });
@@ -543,6 +571,11 @@ public:
     tensor operator[](const subscript &i) const { return tn_select(scope::current(i.place), t_, 0, i.index, i.place); }
 
 private:
+    const tn_tensor *present(const char *call, tn_place at) const
+    {
+        if (!t_) throw error(TN_E_ARGUMENT, std::string("tenon::tensor::") + call + ": the tensor is absent", at);
+        return t_;
+    }
     [[noreturn]] void refuse_elements(const std::string &of, tn_place at) const
     {
         throw error(TN_E_DTYPE, "tenon::tensor::to_vector: elements of " + of + " were wanted of a tensor of " + tn_dtype_name(dtype()), at);
@@ -550,7 +583,7 @@ private:
     template <class T> std::vector<T> elements(tn_place at) const
     {
         constexpr tn_dtype own = detail::dtype_of<T>();
-        if (t_ && (detail::is_of_cplusplus(dtype()) ? own != dtype() : own && !std::is_unsigned_v<T>))
+        if (detail::is_of_cplusplus(dtype()) ? own != dtype() : own && !std::is_unsigned_v<T>)
             refuse_elements(own ? tn_dtype_name(own) : "a class", at);
         std::vector<T> out(static_cast<size_t>(numel()));
         if (detail::placed(at, [&](tn_scope *s) { return (tn_to_host)(s, t_, out.data(), out.size() * sizeof(T)); }))
@@ -668,6 +701,8 @@ class operand {
 public:
     operand(const tensor &t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
     template <class T, detail::pointer<T> = 0> operand(T t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
+    template <class T, std::enable_if_t<std::is_base_of_v<tensor_handle, T>, int> = 0>
+    operand(const T &x, tn_place at = tn_place::here()) : t_(x.current(at)), at_(at) {}
     operator tn_tensor *() const noexcept { return t_; }
     tn_place place() const noexcept { return at_; }
 
@@ -873,7 +908,6 @@ struct program {
     context ctx;
     tn_device device;
     std::vector<std::string> arguments;
-
     explicit program(tn_place at = tn_place::here()) : ctx(nullptr, at), device(ctx.choose(nullptr, at)) {}
 };
 

@@ -16,7 +16,8 @@
  *     }
  *
  * Ownership: a module that has a context is a root and owns its tree; other modules and all layers belong to their parent,
- * and are members of its object or live as long as it does. Errors: tenon::error.
+ * and are members of its object or live as long as it does. Errors: tenon::error. The exception takes the error out of the tree,
+ * which is as it was before the call. The error of a C call stays in the tree, and the next call of this header throws it.
  */
 #ifndef TENON_TRAIN_HPP
 #define TENON_TRAIN_HPP
@@ -64,15 +65,30 @@ namespace tenon::nn {
 
 namespace detail {
 using namespace ::tenon::detail;
-/* Makes a call that changes a tree of modules. Its error, which the tree keeps, begins with the place. */
+/* Makes a call that changes a tree of modules. Its error begins with the place. */
 template <class F> auto changed(tn_place at, F call)
 {
     tn_module_place(at.file, static_cast<int32_t>(at.line));
-    const uint64_t before = tn_error_count();
-    auto result = call();
+    auto result = made(at, call);
     tn_module_place(nullptr, 0);
-    tn_error_place(before, at.file, at.line);
     return result;
+}
+/* An exception with this text is on its way: the tree forgets its error if that is the one. Several threads may run one tree. */
+inline void forget(tn_module *m, const char *text)
+{
+    static std::mutex lock;
+    std::lock_guard<std::mutex> guard(lock);
+    const char *own = m && tn_module_failed(m) ? tn_module_error(m) : nullptr;
+    if (own && std::string(text).find(std::string(own, 0, 500)) != std::string::npos) tn_module_clear_error(m);
+}
+/* Throws the error of a call that changes a tree, and takes it out of the tree. */
+template <class F> void change(tn_module *m, tn_place at, F call)
+{
+    const int32_t status = changed(at, call);
+    if (!status) return;
+    error e = m && tn_module_failed(m) ? error(status, tn_module_error(m)) : error(status, tn_last_error(), at);
+    forget(m, e.what());
+    throw e;
 }
 } // namespace detail
 
@@ -100,11 +116,14 @@ public:
     /* Of a parent; `m` NULL throws the error of its tree. */
     layer(tn_module *parent, tn_module *m, tn_place at = tn_place::here()) : m_(m)
     {
+        if (m) return;
         const int32_t status = tn_module_failed(parent);
         const tn_error *last = tn_last_error();
         const bool is_last = !status || (last && tn_module_error(parent) == std::string(last->message));
-        if (!m && is_last) throw error(status ? status : TN_E_STATE, last, at);
-        if (!m) throw error(status, tn_module_error(parent), parent ? tn_place{nullptr, 0} : at);
+        error e = is_last ? error(status ? status : TN_E_STATE, last, at)
+                          : error(status, tn_module_error(parent), parent ? tn_place{nullptr, 0} : at);
+        detail::forget(parent, e.what());
+        throw e;
     }
     /* The same of what `make` returns, which is called with that place. */
     template <class F> layer(tn_module *parent, tn_place at, F make) : layer(parent, detail::changed(at, make), at) {}
@@ -130,13 +149,13 @@ public:
     tensor get(const std::string &name, tn_place at = tn_place::here()) const
     {
         tn_tensor *t = tn_module_tensor(m_, name.c_str());
-        if (!t) throw error(TN_E_NOT_FOUND, std::string("module '") + tn_module_name(m_) + "' has no tensor '" + name + "'", at);
+        if (!t) throw error(TN_E_NOT_FOUND, std::string("module '") + tn_module_name(m_) + "' has no tensor '" + name + "'" + similar_to(name), at);
         return tensor::borrow(t);
     }
     /* Exchanges it for one of the same sizes; two modules with the same tensor share it. */
     void set(const std::string &name, const tensor &t, tn_place at = tn_place::here()) const
     {
-        check(detail::changed(at, [&] { return tn_module_set_tensor(m_, name.c_str(), t); }), at);
+        detail::change(m_, at, [&] { return tn_module_set_tensor(m_, name.c_str(), t); });
     }
     tensors parameters(tn_place at = tn_place::here()) const
     {
@@ -149,15 +168,15 @@ public:
     /* 0: stay, keep. */
     void to(tn_device device, tn_dtype dtype = 0, tn_place at = tn_place::here()) const
     {
-        check(detail::changed(at, [&] { return tn_module_to(m_, device, dtype); }), at);
+        detail::change(m_, at, [&] { return tn_module_to(m_, device, dtype); });
     }
     void save(const std::string &path, tn_place at = tn_place::here()) const
     {
-        check(detail::changed(at, [&] { return tn_module_save(m_, path.c_str()); }), at);
+        detail::change(m_, at, [&] { return tn_module_save(m_, path.c_str()); });
     }
     void load(const std::string &path, uint32_t mode = TN_STRICT, tn_place at = tn_place::here()) const
     {
-        check(detail::changed(at, [&] { return tn_module_load(m_, path.c_str(), mode); }), at);
+        detail::change(m_, at, [&] { return tn_module_load(m_, path.c_str(), mode); });
     }
 
     /*
@@ -211,8 +230,20 @@ private:
     template <class... T> tn_outputs run(const operand &x, const T &...in) const
     {
         tn_outputs y = detail::placed(x.place(), [&](tn_scope *s) { return (tn_module_call)(s, m_, TN_TENSORS(x, in...)); });
-        if (!y.first) detail::fail(scope::current());
-        return y;
+        if (y.first) return y;
+        const tn_error *e = tn_scope_error(scope::current());
+        if (e && tn_module_failed(m_)) detail::forget(m_, e->message); /* a lazy layer, or the error of a C call */
+        detail::fail(scope::current());
+    }
+    /* "; did you mean 'fc.weight'?", or "". */
+    std::string similar_to(const std::string &name) const
+    {
+        tn_scope *s = m_ ? tn_scope_open(tn_module_context(m_)) : nullptr;
+        if (s) tn_named_get(s, tn_module_tensors(s, m_, TN_PARAMETERS | TN_BUFFERS), name.c_str());
+        const std::string text = s && tn_scope_error(s) ? tn_scope_error(s)->message : "";
+        tn_scope_close(s);
+        const size_t at = text.rfind("; did you mean '");
+        return at == std::string::npos ? "" : text.substr(at);
     }
     /* Runs a hook over tensors that it may exchange. */
     template <class F> static void exchange(tn_scope *s, tn_tensor **items, uint32_t count, F run) noexcept
@@ -303,12 +334,13 @@ inline packed_outputs layer::call_packed(const packed_sequence &packed, const te
 
 /* ---- Modules of the program ---------------------------------------------------------------------------- */
 
-/* Overrides one of the two functions. Neither copied nor moved: the tree knows its address. */
+/* Overrides one of the two functions; without one its children run in order, as nn.Sequential has them. Neither copied nor moved: the
+ * tree knows its address. */
 class module : public layer {
 public:
     /* A root. `kind` is what it is called when it is printed. */
     explicit module(tn_context *ctx, const char *name = "net", const char *kind = "Module", tn_place at = tn_place::here())
-        : layer(made(tn_module_create(ctx, name, kind_of(kind)), at)), is_root_(true)
+        : layer(there(detail::made(at, [&] { return tn_module_create(ctx, name, kind_of(kind)); }), at)), is_root_(true)
     {
         *static_cast<module **>(tn_module_state(m_)) = this;
     }
@@ -320,21 +352,30 @@ public:
     virtual ~module()
     {
         *static_cast<module **>(tn_module_state(m_)) = nullptr;
-        if (is_root_) tn_module_destroy(m_);
+        if (is_root_)
+            tn_module_destroy(m_);
+        else if (std::uncaught_exceptions() > exceptions_) /* its own constructor, perhaps: the name is free again */
+            tn_module_undo_add(m_);
     }
     module(const module &) = delete;
     module &operator=(const module &) = delete;
 
     /* One input, one output. */
-    virtual tensor forward(const tensor &)
+    virtual tensor forward(const tensor &x)
     {
-        throw error(TN_E_STATE, std::string("module '") + tn_module_name(m_) + "' (" + tn_module_class_name(m_) + ") has no forward function");
+        tensor y = x;
+        for (uint32_t i = 0; i < tn_module_child_count(m_); i++) y = layer(tn_module_child_at(m_, i))(y);
+        return y;
     }
     /* Several inputs or outputs. */
-    virtual tensors forward(const tensors &in) { return {forward(in[0])}; }
+    virtual tensors forward(const tensors &in)
+    {
+        if (in.size() != 1) throw error(TN_E_ARGUMENT, "module: forward takes 1 input, got " + std::to_string(in.size()));
+        return {forward(in[0])};
+    }
 
 private:
-    static tn_module *made(tn_module *m, tn_place at)
+    static tn_module *there(tn_module *m, tn_place at)
     {
         if (!m) check(tn_last_error() ? tn_last_error()->code : TN_E_OUT_OF_MEMORY, at);
         return m;
@@ -369,6 +410,61 @@ private:
         return first;
     }
     bool is_root_ = false;
+    int exceptions_ = std::uncaught_exceptions();
+};
+
+/*
+ * A parameter of the program's module: it is trained and saved, and moves with the module. The object is a handle, a member of the
+ * module's, and is taken where a tensor is wanted. It gives the tensor that the module has at that time: behind to() and set()
+ * the new one. A tensor that is kept in a variable is then the old one, which is not trained.
+ *
+ *     struct scaled : tenon::nn::module {
+ *         tenon::nn::parameter factor{*this, "factor", tenon::ones({3})};
+ *         tenon::nn::buffer mean{*this, "mean", tenon::zeros({3})};
+ *         using module::module;
+ *         tenon::tensor forward(const tenon::tensor &x) override { return (x - mean) * factor; }
+ *     };
+ */
+class parameter : public tensor_handle {
+public:
+    parameter() noexcept = default;
+    parameter(const layer &of, const std::string &name, const tensor &value, tn_place at = tn_place::here())
+        : parameter(of, name, at, [&] { return tn_module_add_parameter(of, name.c_str(), value); })
+    {
+    }
+    /* The present tensor. Throws if there is none. */
+    tensor get(tn_place at = tn_place::here()) const { return tensor::borrow(current(at)); }
+    tn_tensor *current(tn_place at = tn_place::here()) const
+    {
+        tn_tensor *t = tn_module_tensor(m_, name_.c_str());
+        if (!t) throw error(TN_E_STATE, std::string("module '") + tn_module_name(m_) + "' has no tensor '" + name_ + "' now", at);
+        return t;
+    }
+    tensor grad(tn_place at = tn_place::here()) const { return get(at).grad(at); }
+    operator tensor() const { return get(made_); }
+    template <class T, detail::pointer<T *> = 0> operator T *() const { return current(made_); }
+    explicit operator bool() const = delete;
+
+protected:
+    template <class F> parameter(const layer &of, const std::string &name, tn_place at, F add) : m_(of), name_(name), made_(at)
+    {
+        detail::change(m_, at, [&] { return add() ? TN_OK : m_ ? tn_module_failed(m_) : TN_E_STATE; });
+    }
+
+private:
+    tn_module *m_ = nullptr;
+    std::string name_;
+    tn_place made_{nullptr, 0};
+};
+
+/* The same of a tensor that is not trained. Without `is_saved` it is not part of the state. */
+class buffer : public parameter {
+public:
+    buffer() noexcept = default;
+    buffer(const layer &of, const std::string &name, const tensor &value, bool is_saved = true, tn_place at = tn_place::here())
+        : parameter(of, name, at, [&] { return tn_module_add_buffer(of, name.c_str(), value, is_saved ? 0 : TN_BUFFER_NOT_PERSISTENT); })
+    {
+    }
 };
 
 /*
@@ -380,13 +476,13 @@ public:
     repeated(const layer &parent, const std::string &name, int64_t count, tn_place at = tn_place::here())
         : layer(parent, at, [&] { return tn_module_add(parent, name.c_str(), nullptr); })
     {
-        for (int64_t i = 0; i < count; i++)
-            if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *, tn_place>)
-                items_.emplace_back(*this, std::to_string(i), detail::type_name<T>().c_str(), at);
-            else if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *>)
-                items_.emplace_back(*this, std::to_string(i), detail::type_name<T>().c_str());
-            else
-                items_.emplace_back(*this, std::to_string(i));
+        try {
+            for (int64_t i = 0; i < count; i++) add(i, at);
+        } catch (...) {
+            items_.clear();
+            tn_module_undo_add(m_);
+            throw;
+        }
     }
     auto begin() { return items_.begin(); }
     auto end() { return items_.end(); }
@@ -397,6 +493,15 @@ public:
     size_t size() const { return items_.size(); }
 
 private:
+    void add(int64_t i, tn_place at)
+    {
+        if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *, tn_place>)
+            items_.emplace_back(*this, std::to_string(i), detail::type_name<T>().c_str(), at);
+        else if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *>)
+            items_.emplace_back(*this, std::to_string(i), detail::type_name<T>().c_str());
+        else
+            items_.emplace_back(*this, std::to_string(i));
+    }
     std::deque<T> items_; /* which never moves what it holds */
 };
 
@@ -431,11 +536,14 @@ inline kind muon(double lr = TN_NOT_GIVEN) { return {TN_MUON, lr}; }
 class optimizer : public owned<tn_optimizer, tn_optimizer_destroy> {
 public:
     /* For all parameters of a module, which must outlive it. */
-    optimizer(const layer &of, kind k, tn_place at = tn_place::here()) : owned(created(of, k), at) {}
+    optimizer(const layer &of, kind k, tn_place at = tn_place::here()) : owned(created(of, k, at), at) {}
     /* What tn_adamw_create(net, {.lr = 3e-4, .beta2 = 0.95}) and its like returned; NULL throws why it was not made. */
     explicit optimizer(tn_optimizer *o, tn_place at = tn_place::here()) : owned(o, at) {}
 
-    /* Changes the parameters from their gradients, and sets these to zero. */
+    /*
+     * Changes the parameters from their gradients, and then clears these: behind it grad() is absent, and the next backward begins
+     * anew. The C call tn_optimizer_step(s, o, options) leaves them, for a program that looks at them or clears them itself.
+     */
     void step(double lr = TN_NOT_GIVEN, double clip_norm = 0, tn_place at = tn_place::here()) const
     {
         tn_step_options options;
@@ -445,8 +553,9 @@ public:
         tn_optimizer_zero_grad(*this);
     }
     /*
-     * The same where `closure` runs the model: it sets the gradients to zero, runs backward and returns the loss. lbfgs calls it
-     * several times, the others once. Returns the first loss: o.step([&] { net.zero_grad(); ... return loss; }).
+     * A step whose `closure` runs the model: it clears the gradients, runs backward and returns the loss. lbfgs calls it several
+     * times, the others once. Returns the first loss: o.step([&] { net.zero_grad(); ... return loss; }). The gradients of the last
+     * run stay, as in C and in PyTorch: the closure must clear them, or they add up.
      */
     template <class F, std::enable_if_t<std::is_invocable_r_v<tensor, F &>, int> = 0> tensor step(F closure, tn_place at = tn_place::here()) const
     {
@@ -461,10 +570,10 @@ public:
     void load(const std::string &path, tn_place at = tn_place::here()) const { check(tn_optimizer_load(*this, path.c_str()), at); }
 
 private:
-    static tn_optimizer *created(const layer &of, kind k)
+    static tn_optimizer *created(const layer &of, kind k, tn_place at)
     {
         k.options.module = of;
-        return tn_optimizer_create(k.number, &k.options);
+        return detail::made(at, [&] { return tn_optimizer_create(k.number, &k.options); });
     }
 };
 
