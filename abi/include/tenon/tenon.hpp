@@ -908,7 +908,7 @@ struct program {
     context ctx;
     tn_device device;
     std::vector<std::string> arguments;
-    explicit program(tn_place at = tn_place::here()) : ctx(nullptr, at), device(ctx.choose(nullptr, at)) {}
+    program(tn_place at = tn_place::here()) : ctx(nullptr, at), device(ctx.choose(nullptr, at)) {}
 };
 
 /*
