@@ -3,6 +3,7 @@
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
+#include "dispatcher/call.h"
 #include "dispatcher/custom.h"
 
 /* The out form of an operator whose result i is a list: its items go into the tensors of the given list. */
@@ -75,6 +76,22 @@ static int32_t take_result(tni_frame *f, tn_scope *s, const tn_value *v, tn_valu
     return TN_OK;
 }
 
+/* Whether the call asks with a list of bools (output_mask) for some results only. */
+static int32_t has_output_mask(const tni_op *op)
+{
+    for (uint32_t i = 0; i < op->schema->n_args; i++) {
+        if (op->schema->args[i].type == TNI_TYPE_BOOL && op->schema->args[i].is_list) return 1;
+    }
+    return 0;
+}
+
+/* A call that succeeds has its results. */
+static int32_t check_absent(const tni_frame *f, uint32_t i, const tn_value *result)
+{
+    const tni_op *op = f->op->base;
+    return f->given[i] || has_output_mask(op) ? TN_OK : tni_check_result(op, i, result);
+}
+
 int32_t tni_run_composite(tni_frame *f)
 {
     const tni_op_entry *e = f->op->base->entry;
@@ -93,7 +110,10 @@ int32_t tni_run_composite(tni_frame *f)
         tni_composite_redirect(s, f->op->base, f->args, results);
     else
         e->composite(s, f->args, results);
-    for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) take_result(f, s, &results[i], &taken[i]);
+    for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) {
+        take_result(f, s, &results[i], &taken[i]);
+        if (results[i].tag == TN_TAG_NONE) tni_scope_record(s, check_absent(f, i, &results[i]));
+    }
     status = tn_scope_failed(s);
     if (status) {
         for (uint32_t i = 0; i < n; i++) tni_value_release(f->ctx, &taken[i]);

@@ -315,8 +315,9 @@ void grad_weight_norm_interface(tn_scope *s, tni_grad *g)
         tni_grad_set(g, 1, r.result1);
         return;
     }
+    dim = wrap_dim(dim, v ? v->desc.rank : 1); /* norm_except_dim takes -1 for no dimension */
     tn_tensor *norm = tn_norm_except_dim(s, v, .pow = 2, .dim = dim);
-    tn_tensor *along = divide(s, sum_but(s, mul(s, grad, v), wrap_dim(dim, v ? v->desc.rank : 1)), norm);
+    tn_tensor *along = divide(s, sum_but(s, mul(s, grad, v), dim), norm);
     if (tni_grad_needs(g, 0)) {
         tn_tensor *inner = sub(s, grad, divide(s, mul(s, v, along), norm));
         tni_grad_set(g, 0, mul(s, divide(s, size, norm), inner));

@@ -283,6 +283,10 @@ void composite_group_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_weight_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *v = arg_tensor(args, 0), *g = arg_tensor(args, 1);
+    if (!rank_of(v))
+        return (void)tni_scope_failf(s, TN_E_INDEX,
+                                     "Dimension specified as %lld but tensor has no dimensions",
+                                     (long long)arg_int(args, 2));
     tn_tensor *norm = tn_norm_except_dim(s, v, .pow = 2, .dim = arg_int(args, 2));
     give(outs, 0, tn_mul(s, v, tn_div(s, g, norm)));
 }
@@ -290,7 +294,8 @@ void composite_weight_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_weight_norm_interface(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *v = arg_tensor(args, 0), *g = arg_tensor(args, 1);
-    tn_tensor *norm = tn_norm_except_dim(s, wide(s, v), .pow = 2, .dim = arg_int(args, 2));
+    int64_t dim = tni_dim(s, arg_int(args, 2), rank_of(v)); /* norm_except_dim takes -1 for no dimension */
+    tn_tensor *norm = tn_norm_except_dim(s, wide(s, v), .pow = 2, .dim = dim);
     give_cast(s, outs, 0, tn_mul(s, wide(s, v), tn_div(s, wide(s, g), norm)), dtype_of(v));
     give_cast(s, outs, 1, norm, wide_dtype(dtype_of(g)));
 }

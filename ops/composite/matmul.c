@@ -220,6 +220,13 @@ static int32_t check_bilinear(tn_scope *s, const tn_tensor *a, const tn_tensor *
     if (rank != rank_of(b))
         return tni_scope_failf(s, TN_E_SHAPE, "bilinear(): input dimensions do not match: got %lld and %lld",
                                (long long)rank, (long long)rank_of(b));
+    if (!rank)
+        return tn_scope_fail(
+            s, TN_E_SHAPE, "bilinear(): the inputs must have at least 1 dimension (got tensors without any)");
+    if (rank_of(weight) != 3)
+        return tni_scope_failf(
+            s, TN_E_SHAPE, "bilinear(): the weight must have 3 dimensions (got a tensor of %lld dimension%s)",
+            (long long)rank_of(weight), rank_of(weight) == 1 ? "" : "s");
     for (int64_t i = 0; i < rank - 1; i++) {
         if (tni_sizes(a)[i] != tni_sizes(b)[i])
             return tni_scope_failf(
@@ -229,16 +236,19 @@ static int32_t check_bilinear(tn_scope *s, const tn_tensor *a, const tn_tensor *
     }
     for (int64_t i = 1; i < 3; i++) {
         int64_t size = tni_sizes(i == 1 ? a : b)[rank - 1];
-        if (rank_of(weight) != 3 || size != tni_sizes(weight)[i])
+        if (size != tni_sizes(weight)[i])
             return tni_scope_failf(
                 s, TN_E_SHAPE,
                 "bilinear(): input%lld size does not match weight size: got %lld but expected %lld",
-                (long long)i, (long long)size, (long long)(rank_of(weight) == 3 ? tni_sizes(weight)[i] : -1));
+                (long long)i, (long long)size, (long long)tni_sizes(weight)[i]);
     }
     if (bias && dtype_of(bias) != dtype_of(weight))
         return tni_scope_failf(s, TN_E_DTYPE,
                                "bilinear(): all tensors must have the same dtype, got weight: %s, bias: %s",
                                tni_dtype_error_name(dtype_of(weight)), tni_dtype_error_name(dtype_of(bias)));
+    if (bias && !rank_of(bias))
+        return tn_scope_fail(s, TN_E_SHAPE,
+                             "bilinear(): the bias must have 1 dimension (got a tensor without any)");
     if (bias && tni_sizes(bias)[0] != tni_sizes(weight)[0])
         return tni_scope_failf(s, TN_E_SHAPE,
                                "bilinear(): bias size does not match weight size: got %lld but expected %lld",
@@ -252,7 +262,7 @@ void composite_bilinear(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *bias = arg_tensor(args, 3);
     tn_ints size = sizes_of(a);
     int64_t rows;
-    if (rank_of(a) == 0 || check_bilinear(s, a, b, weight, bias)) return;
+    if (check_bilinear(s, a, b, weight, bias)) return;
     rows = numel_of((tn_ints){size.data, size.count - 1});
     a = tn_reshape(s, a, TN_INTS(rows, size.data[size.count - 1]));
     b = tn_reshape(s, b, TN_INTS(rows, tni_sizes(b)[size.count - 1]));

@@ -185,11 +185,18 @@ void composite_norm_except_dim(tn_scope *s, const tn_value *args, tn_value *outs
     tn_tensor *v = arg_tensor(args, 0);
     tn_value p = tn_value_int(arg_int(args, 1));
     int64_t dim = arg_int(args, 2);
-    if (dim == -1)
+    if (dim == -1) {
         give(outs, 0, tn_norm(s, v, .p = p));
-    else
+    } else if (!rank_of(v)) {
+        tni_scope_failf(s, TN_E_INDEX, "Dimension specified as %lld but tensor has no dimensions",
+                        (long long)dim);
+    } else if (rank_of(v) == 1) { /* no other dimension: an empty list would stand for all */
+        tni_dim(s, dim, 1);
+        give(outs, 0, tn_norm_dim(s, tn_unsqueeze(s, v, 1), p, TN_INTS(1)));
+    } else {
         give(outs, 0,
              tn_norm_dim(s, v, p, tni_dims_except(s, rank_of(v), tni_dim(s, dim, rank_of(v))), .keepdim = 1));
+    }
 }
 
 /* Slices along dim with a norm above maxnorm are scaled to maxnorm. */

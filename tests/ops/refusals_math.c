@@ -96,6 +96,15 @@ Test(refusals_math, of_products)
             "bilinear(): input1 size does not match weight size: got 3 but expected 2");
     REFUSED(tn_bilinear(s, m, m, ones(TN_INTS(2, 3, 3)), .bias = v),
             "bilinear(): bias size does not match weight size: got 3 but expected 2");
+    REFUSED(tn_bilinear(s, z, v, m), "bilinear(): input dimensions do not match: got 0 and 1");
+    REFUSED(tn_bilinear(s, z, z, m),
+            "bilinear(): the inputs must have at least 1 dimension (got tensors without any)");
+    REFUSED(tn_bilinear(s, v, v, m),
+            "bilinear(): the weight must have 3 dimensions (got a tensor of 2 dimensions)");
+    REFUSED(tn_bilinear(s, v, v, v),
+            "bilinear(): the weight must have 3 dimensions (got a tensor of 1 dimension)");
+    REFUSED(tn_bilinear(s, m, m, ones(TN_INTS(2, 3, 3)), .bias = z),
+            "bilinear(): the bias must have 1 dimension (got a tensor without any)");
     REFUSED(tn_einsum(s, "i", (tn_tensors){&v, 0}), "einsum(): must provide at least one operand");
     end();
 }

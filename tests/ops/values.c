@@ -351,6 +351,37 @@ Test(values, of_cholesky_factors_of_nan)
     end();
 }
 
+/* A vector has no dimension but one: each element is its own norm, and dim -1 stands for none. */
+Test(values, of_norms_of_vectors_except_one_dimension)
+{
+    tn_tensor *v = VECTOR(s, 1, 3, -4), *g = VECTOR(s, 1, 1, 2), *slope = VECTOR(s, 0, 1, 3), *grads[2];
+    GIVES(tn_norm_except_dim(s, v), TN_INTS(2), 3, 4);
+    GIVES(tn_norm_except_dim(s, v, .pow = 0), TN_INTS(2), 1, 1);
+    GIVES(tn_norm_except_dim(s, v, .dim = -1), TN_NO_INTS, 5);
+    tn_tensor *w = tn__weight_norm(s, v, g);
+    GIVES(w, TN_INTS(2), 1, -2);
+    tn_backward(s, tn_sum(s, tn_mul(s, w, slope)));
+    GIVES(tn_grad_of(s, v), TN_INTS(2), 0, 0);
+    GIVES(tn_grad_of(s, g), TN_INTS(2), 1, -3);
+    GIVES(tn__weight_norm(s, v, VECTOR(s, 0, 10), .dim = -1), TN_INTS(2), 6, -8);
+    for (int32_t i = 0; i < 2; i++) { /* the second time by the rule that can be differentiated again */
+        w = tn__weight_norm_interface(s, v, g, .dim = -1).result0;
+        GIVES(w, TN_INTS(2), 1, -2);
+        tn_grad(s, TN_TENSORS(tn_sum(s, tn_mul(s, w, slope))), TN_TENSORS(v, g),
+                &(tn_backward_options){.size = sizeof(tn_backward_options), .create_graph = i}, grads);
+        GIVES(grads[0], TN_INTS(2), 0, 0);
+        GIVES(grads[1], TN_INTS(2), 1, -3);
+    }
+    tn_norm_except_dim(s, v, .dim = 1);
+    expect_error(s,
+                 "norm_except_dim: Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    tn_norm_except_dim(s, tn_sum(s, v));
+    expect_error(s, "norm_except_dim: Dimension specified as 0 but tensor has no dimensions");
+    tn__weight_norm(s, tn_sum(s, v), tn_sum(s, g), .dim = -1);
+    expect_error(s, "_weight_norm: Dimension specified as -1 but tensor has no dimensions");
+    end();
+}
+
 /* alpha times an empty sum is 0 also if alpha is not finite; NaN differs from each number. */
 Test(values, of_empty_products_and_distances_of_nan)
 {
