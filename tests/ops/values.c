@@ -351,6 +351,38 @@ Test(values, of_cholesky_factors_of_nan)
     end();
 }
 
+/* NaN that is a pivot, or in a column, reaches all that elimination and reflectors compute from it, in each dtype. */
+Test(values, of_factors_and_solutions_with_nan)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128};
+    for (int32_t i = 0; i < 4; i++) {
+        tn_tensor *a = tn_to(s, make(s, TN_INTS(2, 2), VALUES(NAN, 1, 2, 3), 0), dtypes[i]);
+        tn_tensor *b = tn_to(s, make(s, TN_INTS(2, 1), VALUES(1, 1), 0), dtypes[i]);
+        tn_linalg_lu_factor_ex_result lu = tn_linalg_lu_factor_ex(s, a);
+        GIVES(tn_isnan(s, lu.LU), TN_INTS(2, 2), 1, 0, 1, 1);
+        GIVES(lu.info, TN_NO_INTS, 0);
+        GIVES(tn_isnan(s, tn_linalg_solve(s, a, b)), TN_INTS(2, 1), 1, 1);
+        GIVES(tn_isnan(s, tn_linalg_inv(s, a)), TN_INTS(2, 2), 1, 1, 1, 1);
+        GIVES(tn_isnan(s, tn_linalg_det(s, a)), TN_NO_INTS, 1);
+        GIVES(tn_isnan(s, tn_linalg_slogdet(s, a).logabsdet), TN_NO_INTS, 1);
+        tn_linalg_qr_result qr = tn_linalg_qr(s, a);
+        GIVES(tn_isnan(s, qr.Q), TN_INTS(2, 2), 1, 1, 1, 1);
+        GIVES(tn_isnan(s, qr.R), TN_INTS(2, 2), 1, 1, 0, 1);
+        tn_tensor *tau = tn_full(s, TN_INTS(2), NAN, .dtype = dtypes[i]);
+        GIVES(tn_isnan(s, tn_linalg_householder_product(s, tn_ones_like(s, a), tau)), TN_INTS(2, 2), 1, 1, 1,
+              1);
+        tn_tensor *x = tn_linalg_lstsq(s, a, b, .driver = "gels").solution;
+        GIVES(tn_isnan(s, x), TN_INTS(2, 1), 1, 1);
+    }
+    tn_tensor *three = make(s, TN_INTS(3, 3), VALUES(4, 1, 1, 2, NAN, 1, 8, 1, 3), 0);
+    tn_linalg_lu_factor_ex_result lu = tn_linalg_lu_factor_ex(s, tn_to(s, three, TN_FLOAT32));
+    GIVES(tn_isnan(s, lu.LU), TN_INTS(3, 3), 0, 0, 0, 0, 1, 0, 0, 1, 1);
+    tn_linalg_qr_result qr = tn_linalg_qr(s, tn_to(s, three, TN_FLOAT32));
+    GIVES(tn_isnan(s, qr.Q), TN_INTS(3, 3), 0, 1, 1, 0, 1, 1, 0, 1, 1);
+    GIVES(tn_isnan(s, qr.R), TN_INTS(3, 3), 0, 1, 0, 0, 1, 1, 0, 0, 1);
+    end();
+}
+
 /* A vector has no dimension but one: each element is its own norm, and dim -1 stands for none. */
 Test(values, of_norms_of_vectors_except_one_dimension)
 {

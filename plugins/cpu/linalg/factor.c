@@ -37,6 +37,22 @@ static int32_t run(const tn_call *call, const factor_job *job, cpu_matrix_fn one
     return cpu_batches_run_with_infos(&b, finish);
 }
 
+/*
+ * In float32, some versions of OpenBLAS (0.3.21 on Haswell) take a scale that is NaN for 0, so that elimination with a
+ * NaN as pivot would leave finite numbers. Writes NaN where elimination has it: below and to the right of the first such
+ * pivot. Rows stay as they were exchanged; a later pivot of 0 comes from the zeros.
+ */
+static void spread_nan(const cpu_batches *b, float *a, int m, int n, int *info)
+{
+    int k = 0, end = b->bytes == 4 ? min_i64(m, n) : 0;
+    while (k < end && !isnan(a[(int64_t)k * (m + 1)])) k++;
+    if (k == end) return;
+    for (int64_t j = k; j < n; j++) {
+        for (int64_t i = k + 1; i < m; i++) a[j * m + i] = NAN;
+    }
+    if (*info > k) *info = 0;
+}
+
 static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const factor_job *job = b->job;
@@ -46,6 +62,7 @@ static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
     int *pivots = cpu_take_part(&scratch, min_i64(m, n), sizeof(int));
     cpu_matrix_read(in, a, ld, b->bytes);
     if (m && n) b->lapack->getrf(&m, &n, a, &ld, pivots, &b->infos[item]);
+    spread_nan(b, a, m, n, &b->infos[item]);
     cpu_matrix_write(a, ld, cpu_matrix_of(b, job->out, item), b->bytes);
     cpu_matrix_write(pivots, 1, cpu_vector_of(b, job->pivots, item), sizeof(int));
 }

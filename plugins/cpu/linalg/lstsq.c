@@ -2,6 +2,7 @@
 /* Least squares by the four drivers of LAPACK: gels (full rank), gelsy, gelsd, gelss. */
 #include "batch.h"
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct lstsq_job {
@@ -97,6 +98,11 @@ static void lstsq_one(const cpu_batches *b, int64_t item, char *scratch)
     memset(p.iwork, 0, (size_t)job->int_work * sizeof(int)); /* gelsy: all columns may be permuted */
     job->ranks[item] = (int)n;
     call_driver(b, job, &p, &job->work, &job->ranks[item], &b->infos[item]);
+    if (job->driver == 'g' && b->bytes == 4 && !cpu_is_finite(b, cpu_matrix_of(b, job->a, item))) {
+        float *x = p.b; /* some versions of OpenBLAS lose NaN here, see factor.c */
+        for (int64_t i = 0; i < ld * job->nrhs; i++) x[i] = NAN;
+        b->infos[item] = 0;
+    }
     cpu_matrix_write(p.b, ld, out, b->bytes);
     if (job->values) cpu_matrix_write(p.s, 1, cpu_vector_of(b, job->values, item), b->real_bytes);
     if (m > n) sum_residuals(b, job, p.b, ld, job->residuals + item * job->nrhs);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QR: Householder reflectors, their product, and their application to another matrix. */
 #include "batch.h"
+#include <math.h>
 
 typedef struct reflector_job {
     const tn_tensor_desc *in, *tau, *other, *out, *out_tau;
@@ -34,6 +35,33 @@ static int32_t run(const tn_call *call, reflector_job *job, const tn_tensor_desc
 
 static const int ask_for_work = -1;
 
+/*
+ * In float32, some versions of OpenBLAS take a scale that is NaN for 0, see factor.c: a reflector of a column with NaN would
+ * lose it. These write NaN where the reference implementation has it.
+ */
+
+/* From the first reflector with NaN on, everything but the rows above it is NaN. A reflector of one row changes nothing. */
+static void spread_nan(const cpu_batches *b, float *a, float *tau)
+{
+    const reflector_job *job = b->job;
+    int64_t m = job->rows, k = 0, end = b->bytes == 4 ? job->reflectors : 0;
+    while (k < end && !isnan(tau[k])) k++;
+    for (int64_t j = k; j < job->columns && k < end; j++) {
+        for (int64_t i = j == k ? k + 1 : k; i < m; i++) a[j * m + i] = NAN;
+        if (j < end && j < m - 1) tau[j] = NAN;
+    }
+}
+
+/* Column k of the product is the reflector k, scaled by its tau. */
+static void spread_nan_to_product(const cpu_batches *b, float *a, const float *tau)
+{
+    const reflector_job *job = b->job;
+    int64_t end = b->bytes == 4 ? job->reflectors : 0;
+    for (int64_t k = 0; k < end; k++) {
+        for (int64_t i = k + 1; i < job->rows && isnan(tau[k]); i++) a[k * job->rows + i] = NAN;
+    }
+}
+
 /* ---- geqrf ---- */
 
 static void ask_geqrf(const cpu_batches *b, const reflector_job *job, void *work)
@@ -50,6 +78,7 @@ static void geqrf_one(const cpu_batches *b, int64_t item, char *scratch)
     void *tau = cpu_take_part(&scratch, job->reflectors, b->bytes);
     cpu_matrix_read(cpu_matrix_of(b, job->in, item), a, ld, b->bytes);
     if (job->reflectors) b->lapack->geqrf(&job->rows, &job->columns, a, &ld, tau, scratch, &job->work, &info);
+    spread_nan(b, a, tau);
     cpu_matrix_write(a, ld, cpu_matrix_of(b, job->out, item), b->bytes);
     cpu_matrix_write(tau, 1, cpu_vector_of(b, job->out_tau, item), b->bytes);
 }
@@ -88,6 +117,7 @@ static void product_one(const cpu_batches *b, int64_t item, char *scratch)
     cpu_matrix_read(cpu_matrix_of(b, job->in, item), a, ld, b->bytes);
     cpu_matrix_read(cpu_vector_of(b, job->tau, item), tau, 1, b->bytes);
     b->lapack->orgqr(&job->rows, &job->columns, &job->reflectors, a, &ld, tau, scratch, &job->work, &info);
+    spread_nan_to_product(b, a, tau);
     cpu_matrix_write(a, ld, out, b->bytes);
 }
 
