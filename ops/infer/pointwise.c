@@ -64,6 +64,37 @@ int32_t infer_hardtanh(tni_frame *f)
     return infer_element_scalars(f);
 }
 
+/* gelu (self, approximate) and gelu_backward (grad_output, self, approximate). */
+int32_t infer_gelu(tni_frame *f)
+{
+    const char *approximate = tni_arg_string(f, f->op->base->n_args - 1);
+    if (!strcmp(approximate, "none") || !strcmp(approximate, "tanh")) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT, "approximate argument must be either none or tanh, but got '%s'",
+                    approximate);
+}
+
+static int32_t check_slope_of_result(tni_frame *f, const char *name, double slope, uint32_t is_result)
+{
+    if (slope >= 0 || !tni_arg_bool(f, is_result)) return infer_scalars(f);
+    return tni_fail(f, TN_E_ARGUMENT,
+                    "In-place %s backward calculation is triggered with a negative slope which is not "
+                    "supported. This is caused by calling in-place forward function with a negative slope, "
+                    "please call out-of-place version instead.",
+                    name);
+}
+
+/* (grad_output, self, negative_slope, self_is_result): a result does not tell on which side of 0 its input was. */
+int32_t infer_leaky_relu_backward(tni_frame *f)
+{
+    return check_slope_of_result(f, "leakyReLu", tn_value_as_float(f->args[2]), 3);
+}
+
+/* (grad_output, alpha, scale, input_scale, is_result, self_or_result). */
+int32_t infer_elu_backward(tni_frame *f)
+{
+    return check_slope_of_result(f, "elu", tn_value_as_float(f->args[1]), 4);
+}
+
 /* _prelu_kernel (self, weight): no promotion. */
 int32_t infer_prelu_kernel(tni_frame *f)
 {

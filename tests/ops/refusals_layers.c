@@ -229,6 +229,24 @@ Test(refusals_layers, of_pools)
     end();
 }
 
+/* The arguments count also where there are no elements. */
+Test(refusals_layers, of_options_of_activations)
+{
+    const char *const text = "approximate argument must be either none or tanh, but got 'U'";
+    for (int64_t n = 0; n < 2; n++) {
+        tn_tensor *a = ones(TN_INTS(n)), *out = ones(TN_INTS(n));
+        REFUSED(tn_gelu(s, a, .approximate = "U"), text);
+        REFUSED(tn_gelu_(s, a, .approximate = "U"), text);
+        REFUSED(tn_gelu_out(s, a, out, .approximate = "U"), text);
+        REFUSED(tn_gelu_backward(s, a, a, .approximate = "U"), text);
+        REFUSED(tn_leaky_relu_backward(s, a, a, -1, 1),
+                "In-place leakyReLu backward calculation is triggered with a negative slope which is not");
+        REFUSED(tn_elu_backward(s, a, -1, 1, 1, 1, a),
+                "In-place elu backward calculation is triggered with a negative slope which is not");
+    }
+    end();
+}
+
 /* What ATen refuses although it could be computed, or what would have another size than ATen's result. */
 Test(refusals_layers, of_lists_and_sizes)
 {
