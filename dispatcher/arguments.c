@@ -176,7 +176,7 @@ static int32_t check_items(const tni_op *op, uint32_t i, const tn_value *v)
     return TN_OK;
 }
 
-/* A list of one int for an int[2] is repeated, as in ATen. */
+/* A list of one int for an int[2] is repeated by operators that do so in ATen: convolutions and pools, not paddings. */
 static int32_t widen_short_list(tni_frame *f, const tni_argument *a, tn_value *v)
 {
     tn_value one = tn_value_int(v->as.ints[0]);
@@ -196,7 +196,7 @@ static int32_t check_argument(tni_call_state *c, const tni_op *op, uint32_t i, t
     if (fit == FITS_CONVERTED) return convert(c, a, v);
     if (!a->is_list) return TN_OK;
     status = check_items(op, i, v);
-    if (!status && a->list_length > 1 && v->count == 1 && v->tag == TN_TAG_INTS)
+    if (!status && a->spreads && v->count == 1 && v->tag == TN_TAG_INTS)
         status = widen_short_list(&c->frame, a, v);
     return status;
 }

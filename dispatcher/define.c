@@ -200,6 +200,7 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
     }
     d->def = copy;
     d->entry = (tni_op_entry){.kind = TNI_KIND_STRUCTURED,
+                              .spreads = 1,
                               .form = form_of(schema),
                               .tags = tags_of(&copy),
                               .doc = copy.doc ? copy.doc : ""};

@@ -114,6 +114,7 @@ typedef struct tni_op_entry {
     uint8_t unrecorded : 4; /* TNI_UNRECORDED_... */
     uint8_t takes : 4;      /* TNI_TAKES_... */
     uint8_t is_out_exact;   /* tensors of an out form must have the dtypes of the results */
+    uint8_t spreads;        /* a list of one int for an int[N] stands for N of them */
 } tni_op_entry;
 
 /*
@@ -130,6 +131,7 @@ typedef struct tni_op_row {
     uint32_t autocast : 2;
     uint32_t takes : 4;
     uint32_t is_out_exact : 1;
+    uint32_t spreads : 1;
     uint16_t name; /* in full, without the signature */
     uint16_t doc;
     uint16_t signature;

@@ -97,14 +97,15 @@ int32_t tni_op_publish(tni_registry *r, tni_op *op)
     return TN_OK;
 }
 
-void tni_op_fill(tni_op *op, const tni_schema *s)
+void tni_op_fill(tni_op *op, tni_schema *s)
 {
     op->n_args = s->n_args;
     op->n_returns = s->n_returns;
     op->first_tensor = 255;
     op->returns_self = 255;
     for (uint32_t i = 0; i < s->n_args; i++) {
-        const tni_argument *a = &s->args[i];
+        tni_argument *a = &s->args[i];
+        a->spreads = a->type == TNI_TYPE_INT && a->list_length > 1 && op->entry->spreads;
         if (a->type == TNI_TYPE_TENSOR) {
             op->n_tensors++;
             if (op->first_tensor == 255 && !a->is_list) op->first_tensor = (uint8_t)i;
@@ -205,7 +206,8 @@ static tni_op_entry entry_of(uint32_t number)
                           .promote = row->promote,
                           .unrecorded = row->unrecorded,
                           .takes = row->takes,
-                          .is_out_exact = row->is_out_exact};
+                          .is_out_exact = row->is_out_exact,
+                          .spreads = row->spreads};
 }
 
 static int32_t add_builtin(tni_registry *r)

@@ -166,7 +166,7 @@ static inline int32_t tni_op_is_open(const tni_op *op, uint32_t n_outs)
 /* Later calls do not find the operator. Lock held. */
 void tni_op_remove(tni_op *op);
 /* Sets the counts and positions that follow from the schema. */
-void tni_op_fill(tni_op *op, const tni_schema *s);
+void tni_op_fill(tni_op *op, tni_schema *s);
 /* Ensures that the schema is parsed. */
 static inline int32_t tni_op_ready(tni_registry *r, const tni_op *op)
 {

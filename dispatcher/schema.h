@@ -41,6 +41,7 @@ typedef struct tni_argument {
     uint8_t optional_items; /* Tensor?[] */
     uint8_t keyword_only;
     uint8_t written;     /* ! */
+    uint8_t spreads;     /* a list of one int stands for list_length of them, too; see tni_op_entry */
     int32_t list_length; /* int[2]: 2, a single int stands for the list; 0: none */
 } tni_argument;
 

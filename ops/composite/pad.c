@@ -159,8 +159,11 @@ static tn_tensor *pad_by_mode(tn_scope *s, tn_tensor *self, tn_ints pad, int64_t
         if (rank == space + 2) return tn__pad_circular(s, self, pad);
         return tn_squeeze_dim(s, tn__pad_circular(s, tn_unsqueeze(s, self, 0), pad), 0);
     }
-    tn_scope_fail(s, TN_E_UNSUPPORTED,
-                  "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now");
+    tni_scope_failf(
+        s, TN_E_UNSUPPORTED,
+        "argument 'pad': mode '%s' takes 2 pads for an input of 2 or 3 dimensions, 4 for 3 or 4, and 6 "
+        "for 4 or 5 (got %lld pads and %lld dimensions)",
+        mode_names[mode], (long long)pad.count, (long long)rank);
     return NULL;
 }
 

@@ -203,8 +203,9 @@ static int32_t check_adaptive(tn_scope *s, tn_ints size, int64_t dims)
 {
     const int64_t *d = size.data;
     if (size.count != dims)
-        return tni_scope_failf(s, TN_E_ARGUMENT, "adaptive_avg_pool%lldd: output_size must be %lld",
-                               (long long)dims, (long long)dims);
+        return tni_scope_failf(s, TN_E_ARGUMENT,
+                               "adaptive_avg_pool%lldd: output_size must have %lld items (got %lld)",
+                               (long long)dims, (long long)dims, (long long)size.count);
     for (int64_t i = 0; i < dims; i++) {
         if (d[i] >= 0) continue;
         return dims == 2

@@ -22,7 +22,11 @@ const char *tni_arg_string(const tni_frame *f, uint32_t i)
 
 int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const char *name, int64_t *out)
 {
+    const tni_argument *a = &f->op->base->schema->args[i];
     tn_ints list = tni_arg_ints(f, i);
+    if (a->list_length > 1 && !a->spreads && list.count != (int64_t)count)
+        return tni_fail(f, TN_E_ARGUMENT, "It is expected %s equals to %u, but got size %lld", name, count,
+                        (long long)list.count);
     if (list.count != 1 && list.count != (int64_t)count)
         return tni_fail(f, TN_E_ARGUMENT,
                         count < 4 ? "%s must either be a single int, or a tuple of %s ints"

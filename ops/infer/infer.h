@@ -53,7 +53,7 @@ static inline int32_t is_inplace(const tni_frame *f)
 tn_ints tni_arg_ints(const tni_frame *f, uint32_t i);
 tn_dtype tni_arg_dtype(const tni_frame *f, uint32_t i);
 const char *tni_arg_string(const tni_frame *f, uint32_t i);
-/* A list of `count` ints; a single int is repeated. `name` is for the error. */
+/* A list of `count` ints; a list of one is repeated where the schema allows it. `name` is for the error. */
 int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const char *name, int64_t *out);
 /* The dim in argument i, in 0 .. rank - 1 (a rank of 0 counts as 1). */
 static inline int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out)

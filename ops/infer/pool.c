@@ -218,8 +218,9 @@ int32_t infer_adaptive_pool(tni_frame *f)
     int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
     tn_ints list = tni_arg_ints(f, 1);
     if (list.count != space)
-        return tni_fail(f, TN_E_ARGUMENT, "adaptive_avg_pool%lldd: output_size must be %lld",
-                        (long long)space, (long long)space);
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "adaptive_avg_pool%lldd: output_size must have %lld items (got %lld)",
+                        (long long)space, (long long)space, (long long)list.count);
     /* As in ATen, images may lack channels here, volumes may not. */
     TNI_TRY(check_adaptive(f, self, space, space == 3 ? 1 : rank_of(self) - space, "adaptive_avg_pool"));
     for (int64_t i = 0; i < space; i++) {
@@ -241,8 +242,8 @@ int32_t infer_adaptive_max_pool(tni_frame *f)
     tni_text text;
     if (tni_arg_ints(f, 1).count != space)
         return tni_fail(f, TN_E_ARGUMENT,
-                        "adaptive_max_pool%lldd(): internal error: output_size.size() must be %lld",
-                        (long long)space, (long long)space);
+                        "adaptive_max_pool%lldd: output_size must have %lld items (got %lld)",
+                        (long long)space, (long long)space, (long long)tni_arg_ints(f, 1).count);
     TNI_TRY(check_adaptive(f, self, space, 1, "adaptive_max_pool"));
     tni_sized_space(f, self, 1, space, sizes);
     for (int64_t d = 0; d < rank_of(self); d++) {

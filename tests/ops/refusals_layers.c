@@ -229,6 +229,48 @@ Test(refusals_layers, of_pools)
     end();
 }
 
+/* One int stands for all only where ATen repeats a list of one: in convolutions and pools. */
+Test(refusals_layers, of_lists_of_one)
+{
+    tn_tensor *image = ones(TN_INTS(1, 3, 6, 6)),
+              *halves = tn_full(s, TN_INTS(1, 3, 2), 0.5, .dtype = TN_FLOAT64);
+    tn_ints one = TN_INTS(1), two = TN_INTS(1, 1), none = TN_INTS(0, 0);
+    REFUSED(tn_reflection_pad1d(s, r, one), "padding size is expected to be 2, but got: 1");
+    REFUSED(tn_reflection_pad2d(s, x, one), "padding size is expected to be 4, but got: 1");
+    REFUSED(tn_replication_pad1d(s, r, one), "padding size is expected to be 2, but got: 1");
+    REFUSED(tn_replication_pad2d(s, x, one), "padding size is expected to be 4, but got: 1");
+    REFUSED(tn_replication_pad3d(s, x, one), "padding size is expected to be 6, but got: 1");
+    REFUSED(tn_reflection_pad2d_backward(s, image, x, one), "padding size is expected to be 4, but got: 1");
+    REFUSED(tn_adaptive_avg_pool2d(s, x, one), "adaptive_avg_pool2d: output_size must have 2 items (got 1)");
+    REFUSED(tn__adaptive_avg_pool3d(s, x, one), "adaptive_avg_pool3d: output_size must have 3 items (got 1)");
+    REFUSED(tn_adaptive_max_pool3d(s, x, two), "adaptive_max_pool3d: output_size must have 3 items (got 2)");
+    REFUSED(tn_fractional_max_pool2d(s, x, one, two, halves),
+            "It is expected kernel_size equals to 2, but got size 1");
+    REFUSED(tn_fractional_max_pool2d(s, x, two, one, halves),
+            "It is expected output_size equals to 2, but got size 1");
+    REFUSED(tn_im2col(s, x, two, one, none, two), "It is expected dilation equals to 2, but got size 1");
+    REFUSED(tn_slow_conv_dilated2d(s, x, w, TN_INTS(2, 2), .stride = one),
+            "It is expected stride equals to 2, but got size 1");
+    REFUSED(tn_slow_conv_transpose2d(s, x, w, TN_INTS(2, 2), .output_padding = TN_INTS(0)),
+            "It is expected output_padding equals to 2, but got size 1");
+    REFUSED(tn_upsample_nearest2d(s, x, one), "It is expected output_size equals to 2, but got size 1");
+    REFUSED(tn_max_unpool2d(s, x, longs(TN_INTS(1, 3, 4, 4)), one),
+            "elements in output_size, but got 1 elements");
+    REFUSED(tn_nuclear_norm_dim(s, m, one), "linalg.matrix_norm: dim must be a 2-tuple. Got [1]");
+    tn_tensor *all[] = {tn_conv2d(s, x, w, .stride = TN_INTS(2)), tn_max_pool2d(s, x, TN_INTS(2)),
+                        tn_avg_pool2d(s, x, TN_INTS(2), .stride = one, .padding = one)};
+    const int64_t sides[] = {2, 2, 5};
+    for (int32_t n = 0; n < 3; n++) {
+        cr_expect_eq(tn_tensor_size(all[n], 2), sides[n]);
+        cr_expect_eq(tn_tensor_size(all[n], 3), sides[n]);
+    }
+    const tn_value args[] = {tn_value_tensor(x), tn_value_int(1)}; /* an int is not a list */
+    tn_value out = tn_value_none();
+    cr_expect_eq(tn_scope_call(s, TN_OP_REFLECTION_PAD2D, args, 2, &out, 1), TN_OK);
+    cr_expect_eq(tn_tensor_size(tn_value_as_tensor(out), 3), 6);
+    end();
+}
+
 /* The arguments count also where there are no elements. */
 Test(refusals_layers, of_options_of_activations)
 {

@@ -151,8 +151,10 @@ Test(refusals_shapes, of_pads_and_splits)
     REFUSED(tn_replication_pad1d(s, v, TN_INTS(1, 1)),
             "Expected 2D or 3D (batch mode) tensor with possibly 0 batch size and other non-zero");
     REFUSED(tn__pad_enum(s, x, TN_INTS(1, 1), 9), "Unrecognised padding mode");
-    REFUSED(tn_pad(s, v, TN_INTS(1, 1), .mode = "reflect"),
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now");
+    REFUSED(tn_pad(s, x, TN_INTS(1, 1), .mode = "reflect"),
+            "pad: argument 'pad': mode 'reflect' takes 2 pads for an input of 2 or 3 dimensions, 4 for 3 or "
+            "4, and 6 "
+            "for 4 or 5 (got 2 pads and 4 dimensions)");
     REFUSED(tn__pad_circular(s, x, TN_INTS(1)), "Invalid padding size, expected");
     REFUSED(tn_repeat(s, v, TN_INTS(-1)), "Trying to create tensor with negative dimension -");
     REFUSED(tn_tile(s, v, TN_INTS(-1)), "Trying to create tensor with negative dimension -");
@@ -327,7 +329,8 @@ Test(refusals_shapes, of_samples_and_statistics)
             "invalid multinomial distribution (sum of probabilities <= 0)");
     REFUSED(tn_empty(s, TN_INTS(2), .memory_format = TN_CHANNELS_LAST_3D),
             "required rank 5 tensor to use channels_last_3d format");
-    REFUSED(tn_nuclear_norm_dim(s, m, TN_INTS(0)), "linalg.matrix_norm: dims must be different. Got (0, 0)");
+    REFUSED(tn_nuclear_norm_dim(s, m, TN_INTS(0, 0)),
+            "linalg.matrix_norm: dims must be different. Got (0, 0)");
     REFUSED(tn_frobenius_norm(s, m, TN_INTS(0, 1, 1)),
             "Expected at most 2 dimensions, but got 3 dimensions instead.");
     end();

@@ -9,7 +9,8 @@ from gen.schema import Bad, Schema, derive_functional, derive_inplace, derive_ou
 KINDS = ("pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random", "factory", "composite")
 PROMOTIONS = ("common", "float", "compare", "logical", "same", "real")
 FIELDS = {"schema", "inplace", "out", "functional", "forms", "kind", "promote", "infer", "composite", "calls", "gradient",
-          "saves", "differentiable_outputs", "unrecorded", "tags", "mutates", "autocast", "doc", "alias_of", "takes", "out_dtype"}
+          "saves", "differentiable_outputs", "unrecorded", "tags", "mutates", "autocast", "doc", "alias_of", "takes", "out_dtype",
+          "spreads"}
 # Why autograd makes no node for a call of an operator without a gradient: its results have no gradient by definition; it
 # takes self out of the graph; it may not be used on tensors that require grad.
 UNRECORDED = ("constant", "detach", "forbidden")
@@ -91,6 +92,8 @@ class Entry:
             raise Bad(f"{self.name}: takes {raw['takes']!r} is not one of {', '.join(TAKES)}")
         if raw.get("out_dtype", "any") not in ("any", "same"):
             raise Bad(f"{self.name}: out_dtype is any or same")
+        if raw.get("spreads", True) is not True:
+            raise Bad(f"{self.name}: spreads is true or absent")
         # The infer of a pointwise or composite entry only checks arguments.
         if kind not in ("pointwise", "composite") and "infer" not in raw:
             raise Bad(f"{self.name}: kind {kind} needs infer")

@@ -125,6 +125,8 @@ def print_table(table):
             row.append(f".autocast = TN_AUTOCAST_{raw['autocast'].upper()}")
         if "takes" in raw:
             row.append(f".takes = TNI_TAKES_{raw['takes'].upper()}")
+        if "spreads" in raw:
+            row.append(".spreads = 1")
         if form_of(f) == "out" and owner.is_out_exact:
             row.append(".is_out_exact = 1")
         unrecorded = raw.get("unrecorded", "constant" if owner.kind == "factory" or promote == "logical" else None)
