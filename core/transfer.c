@@ -198,7 +198,12 @@ int64_t tn_item_int(tn_scope *s, const tn_tensor *t)
 {
     tni_element e;
     if (!read_item(s, t, &e) || refuse_complex(s, t, &e)) return 0;
-    if (e.is_int) return e.i;
+    if (e.is_int && (!e.is_unsigned || e.i >= 0)) return e.i;
+    if (e.is_int) {
+        tni_scope_record(s, tni_error(TN_E_ARGUMENT, "%llu is not a signed 64-bit integer",
+                                      (unsigned long long)(uint64_t)e.i));
+        return 0;
+    }
     if (e.re >= -9223372036854775808.0 && e.re < 9223372036854775808.0) return (int64_t)e.re;
     tni_scope_record(s, tni_error(TN_E_ARGUMENT, "%g is not a 64-bit integer", e.re));
     return 0;

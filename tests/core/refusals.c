@@ -113,6 +113,10 @@ Test(refusals, elements_as_numbers)
     cr_assert_eq(tn_item_complex(s, z, pair), TN_OK);
     cr_assert(pair[0] == 1 && pair[1] == 2);
     cr_assert_eq(tn_item_double(s, u), 18446744073709551615.0);
+    cr_assert_eq(tn_item_int(s, u), 0);
+    expect_scope(TN_E_ARGUMENT, "18446744073709551615 is not a signed 64-bit integer");
+    cr_assert_eq(tn_item_int(s, tn_from_data(s, TN_UINT64, TN_NO_INTS, &(uint64_t){INT64_MAX}, TN_CPU)),
+                 INT64_MAX);
     cr_assert_eq(tn_item_complex(s, u, pair), TN_OK);
     cr_assert(pair[0] == 18446744073709551615.0 && pair[1] == 0);
     cr_assert_eq(tn_item_complex(s, tn_from_data(s, TN_FLOAT64, TN_NO_INTS, &half, TN_CPU), pair), TN_OK);
