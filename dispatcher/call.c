@@ -12,7 +12,8 @@
 
 #define MAX_SCALARS 3 /* that one operator has in the place of tensors */
 
-/* Beside the state bits: NULL in a value, a tensor or generator of another context. */
+/* Beside the state bits: NULL in a value, a tensor or generator of another context, a number that is not
+ * a dtype, layout or memory format. */
 #define UNUSABLE (1u << 31)
 
 static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
@@ -22,12 +23,25 @@ static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
     return TNI_LIKELY(t->ctx == ctx) ? state : state | UNUSABLE;
 }
 
-/* Of values that hold handles, beside a single tensor. Ordinary calls have lists of ints and strings, which do not. */
-#define TAGS_OF_HANDLES (1u << TN_TAG_TENSORS | 1u << TN_TAG_GENERATOR)
+/* Of values that state_behind looks at. Ordinary calls have lists of ints and strings, which it need not see. */
+#define TAGS_OF_NUMBERS (1u << TN_TAG_DTYPE | 1u << TN_TAG_LAYOUT | 1u << TN_TAG_MEMORY_FORMAT)
+#define TAGS_TO_CHECK   (1u << TN_TAG_TENSORS | 1u << TN_TAG_GENERATOR | TAGS_OF_NUMBERS)
+
+/* Whether the number of a dtype is one, and that of a layout or memory format has 32 bits: operators refuse those of them that
+ * do not exist. */
+static int32_t is_number_of(const tn_value *v, const tn_context *ctx)
+{
+    const tn_dtype dtype = (tn_dtype)v->as.i;
+    if (v->tag != TN_TAG_DTYPE) return v->as.i >= INT32_MIN && v->as.i <= UINT32_MAX;
+    if (dtype != v->as.i) return 0;
+    return tni_dtype_index(dtype) >= 0 ||
+           (tni_dtype_is_vendor(dtype) && tn_dtype_interned((tn_context *)(uintptr_t)ctx, dtype));
+}
 
 static __attribute__((noinline)) uint32_t state_behind(const tn_value *v, const tn_context *ctx)
 {
     uint32_t state = 0;
+    if (TAGS_OF_NUMBERS >> v->tag & 1u) return is_number_of(v, ctx) ? 0 : UNUSABLE;
     if (v->tag == TN_TAG_GENERATOR) return v->as.generator->ctx == ctx ? 0 : UNUSABLE;
     for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
         if (v->as.tensors[k]) state |= state_of(v->as.tensors[k], ctx);
@@ -39,9 +53,9 @@ static __attribute__((noinline)) uint32_t state_behind(const tn_value *v, const 
 static inline uint32_t state_in(const tn_value *v, const tn_context *ctx)
 {
     if (v->tag == TN_TAG_TENSOR) return state_of(v->as.tensor, ctx);
-    if (TNI_LIKELY(!(TNI_POINTING_TAGS >> v->tag & 1u))) return 0;
+    if (TNI_LIKELY(!((TNI_POINTING_TAGS | TAGS_TO_CHECK) >> v->tag & 1u))) return 0;
     if (TNI_UNLIKELY(!v->as.pointer)) return tni_points_to_null(v) ? UNUSABLE : 0;
-    return TNI_UNLIKELY(TAGS_OF_HANDLES >> v->tag & 1u) ? state_behind(v, ctx) : 0;
+    return TNI_UNLIKELY(TAGS_TO_CHECK >> v->tag & 1u) ? state_behind(v, ctx) : 0;
 }
 
 static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, const tni_op *op,
@@ -110,12 +124,19 @@ static const tn_context *other_context(const tn_value *v, const tn_context *of)
     return NULL;
 }
 
-/* The device handles, streams and locks of a tensor are those of its context. */
+/* The device handles, streams and locks of a tensor are those of its context. A dtype of a vendor is one of its context. */
 static __attribute__((noinline)) int32_t refuse_unusable(const tni_frame *f)
 {
     uint32_t i = 0;
     while (i + 1 < f->op->n_args && !(state_in(&f->args[i], f->ctx) & UNUSABLE)) i++;
     const tn_value *v = &f->args[i];
+    if (TAGS_OF_NUMBERS >> v->tag & 1u)
+        return tni_error(v->tag == TN_TAG_DTYPE ? TN_E_DTYPE : TN_E_ARGUMENT,
+                         "%s(): argument '%s' (position %u): 0x%llx is not a %s", f->op->schema->name,
+                         f->op->schema->args[i].name, i + 1, (unsigned long long)v->as.i,
+                         v->tag == TN_TAG_DTYPE    ? "dtype"
+                         : v->tag == TN_TAG_LAYOUT ? "layout"
+                                                   : "memory format");
     const tn_context *other = other_context(v, f->ctx);
     if (other && tni_context_is_forked(other))
         return tni_error(TN_E_FORKED,

@@ -716,6 +716,36 @@ Test(call, values_that_point_to_null)
     refuse("aten::bernoulli", drawn, 2, TN_E_ARGUMENT, null);
 }
 
+/* Numbers that stand for nothing, and numbers that would stand for something in 32 bits. */
+Test(call, numbers_that_are_not_dtypes)
+{
+    const struct {
+        const char *op;
+        uint32_t tag;
+        int64_t number;
+        int32_t code;
+        const char *text;
+    } rows[] = {
+        {"aten::sum", TN_TAG_DTYPE, 5, TN_E_DTYPE,
+         "sum(): argument 'dtype' (position 2): 0x5 is not a dtype"},
+        {"aten::sum", TN_TAG_DTYPE, -1, TN_E_DTYPE, "0xffffffffffffffff is not a dtype"},
+        {"aten::sum", TN_TAG_DTYPE, (int64_t)1 << 40, TN_E_DTYPE, "0x10000000000 is not a dtype"},
+        {"aten::sum", TN_TAG_DTYPE, ((int64_t)1 << 32) + TN_FLOAT64, TN_E_DTYPE, "is not a dtype"},
+        {"aten::clone", TN_TAG_MEMORY_FORMAT, (int64_t)1 << 32, TN_E_ARGUMENT, "is not a memory format"},
+        {"aten::clone", TN_TAG_MEMORY_FORMAT, 9, TN_E_ARGUMENT, "unsupported memory format 9"}};
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tn_value v = tn_value_make(rows[i].tag, 0);
+        v.as.i = rows[i].number;
+        refuse(rows[i].op, (const tn_value[]){tn_value_tensor(x), v}, 2, rows[i].code, rows[i].text);
+    }
+    const int64_t two = 2;
+    tn_value layout = tn_value_make(TN_TAG_LAYOUT, 0);
+    layout.as.i = (int64_t)1 << 32;
+    REFUSE("aten::zeros", TN_E_ARGUMENT,
+           "zeros(): argument 'layout' (position 3): 0x100000000 is not a layout", tn_value_ints(&two, 1),
+           tn_value_none(), layout);
+}
+
 Test(call, what_is_another_contexts)
 {
     tn_context *other = NULL;
