@@ -33,12 +33,10 @@ UNARY(abs, FN(fabs)(a))
 BINARY(fmax, b != b || a > b ? a : b)
 BINARY(fmin, b != b || a < b ? a : b)
 
-/*
- * Starts from the end that makes the weight's error least: both ends are exact, and so is 1 - weight up to 2.
- */
+/* As in ATen, which decides what an infinite end gives: from a if |weight| < 0.5, else from b. Both ends are exact. */
 ALWAYS_INLINE T between(T a, T b, T weight)
 {
-    int32_t from_end = (weight >= (T)0.5) & (weight <= 2);
+    int32_t from_end = !((weight > (T)-0.5) & (weight < (T)0.5));
     return fused(from_end ? weight - 1 : weight, b - a, from_end ? b : a);
 }
 TERNARY(lerp_tensor, between(a, b, c))

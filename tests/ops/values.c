@@ -351,6 +351,30 @@ Test(values, of_cholesky_factors_of_nan)
     end();
 }
 
+/* From self if |weight| < 0.5, else from end: the end that is infinite decides whether there is a number. */
+Test(values, of_interpolations_with_infinite_ends)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16};
+    tn_tensor *self = VECTOR(s, 0, -0.09, INFINITY, 1, 3), *end_of = VECTOR(s, 0, INFINITY, 1, -INFINITY, 5);
+    for (int32_t i = 0; i < 4; i++) {
+        tn_tensor *a = tn_to(s, self, dtypes[i]), *b = tn_to(s, end_of, dtypes[i]);
+        const struct {
+            double weight, want[4];
+        } rows[] = {{-3, {NAN, INFINITY, NAN, -3}},
+                    {-0.5, {NAN, INFINITY, NAN, 2}},
+                    {-0.25, {-INFINITY, INFINITY, INFINITY, 2.5}},
+                    {0.25, {INFINITY, NAN, -INFINITY, 3.5}},
+                    {0.5, {NAN, INFINITY, NAN, 4}},
+                    {2.5, {INFINITY, -INFINITY, -INFINITY, 8}}};
+        for (uint32_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            tn_tensor *weight = tn_full(s, TN_INTS(4), rows[k].weight, .dtype = dtypes[i]);
+            expect(tn_lerp(s, a, b, weight), TN_INTS(4), rows[k].want, __LINE__);
+            expect(tn_lerp_scalar(s, a, b, rows[k].weight), TN_INTS(4), rows[k].want, __LINE__);
+        }
+    }
+    end();
+}
+
 /* NaN that is a pivot, or in a column, reaches all that elimination and reflectors compute from it, in each dtype. */
 Test(values, of_factors_and_solutions_with_nan)
 {
