@@ -134,11 +134,13 @@ static int32_t view_in_place(tni_frame *f)
     return status;
 }
 
+/* As in ATen, a view in place raises the version, also if it changes nothing; detach_ does not. */
 int32_t tni_run_view(tni_frame *f)
 {
     int32_t status = f->op->base->entry->infer(f);
-    if (!status && f->op->form == TNI_FORM_INPLACE && f->outs[0].as.tensor != f->given[0])
-        return view_in_place(f);
+    if (status || f->op->form != TNI_FORM_INPLACE) return status;
+    if (f->outs[0].as.tensor != f->given[0]) status = view_in_place(f);
+    if (!status && f->op->base->entry->unrecorded != TNI_UNRECORDED_DETACH) tni_bump_version(f->given[0]);
     return status;
 }
 

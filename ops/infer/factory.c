@@ -307,6 +307,7 @@ int32_t infer_resize(tni_frame *f)
     uint64_t before = self->storage ? self->storage->bytes : needed;
     if (needed > before) TNI_TRY(tni_storage_resize(self->storage, needed));
     TNI_TRY(tni_tensor_set_view(self, rank, size.data, strides, offset));
+    tni_bump_version(self);
     if (needed > before && is_deterministic(f)) TNI_TRY(fill_grown(self, before));
     return give_self(f, self);
 }
@@ -329,6 +330,7 @@ int32_t infer_set_empty(tni_frame *f)
     tn_tensor *self = tni_arg_tensor(f, 0), *empty;
     const int64_t size = 0;
     TNI_TRY(tni_tensor_create(f->ctx, self->desc.device, dtype_of(self), 1, &size, NULL, &empty));
+    atomic_store(&empty->storage->version, atomic_load(&self->storage->version) + 1);
     int32_t status = show_storage_of(self, empty);
     tn_release(empty);
     return status ? status : give_self(f, self);

@@ -142,6 +142,41 @@ Test(inplace, views_made_without_recording)
     end();
 }
 
+/* One more for each call, also where nothing changes; resize_ only counts what it changes, detach_ nothing. */
+Test(inplace, views_in_place_raise_the_version)
+{
+    tn_tensor *x = tn_reshape(s, VECTOR(s, 0, 1, 2, 3, 4, 5, 6), TN_INTS(2, 3));
+    tn_t_(s, x);
+    cr_expect_eq(tn_tensor_version(x), 1);
+    tn_transpose_(s, x, 0, 1);
+    tn_unsqueeze_(s, x, 0);
+    tn_squeeze_(s, x);
+    tn_squeeze_(s, x);
+    cr_expect_eq(tn_tensor_version(x), 5);
+    tn_squeeze_dim_(s, x, 0);
+    tn_squeeze_dims_(s, x, TN_INTS(1));
+    tn_swapaxes_(s, x, 0, 1);
+    tn_swapdims_(s, x, 0, 1);
+    tn_as_strided_(s, x, TN_INTS(6), TN_INTS(1));
+    cr_expect_eq(tn_tensor_version(x), 10);
+    tn_resize_(s, x, TN_INTS(6));
+    cr_expect_eq(tn_tensor_version(x), 10);
+    tn_resize_(s, x, TN_INTS(3, 2));
+    cr_expect_eq(tn_tensor_version(x), 11);
+    tn_set_(s, x);
+    cr_expect_eq(tn_tensor_version(x), 12);
+    tn_tensor *y = tn_exp(s, VECTOR(s, 1, 1, 2));
+    tn_detach_(s, y);
+    cr_expect_eq(tn_tensor_version(y), 0);
+    tn_tensor *z = tn_unsqueeze(s, tn_mul_scalar(s, VECTOR(s, 1, 1, 2), 2), 0), *square;
+    z = tn_clone(s, z);
+    square = tn_mul(s, z, z);
+    tn_t_(s, z);
+    tn_backward(s, tn_sum(s, square));
+    expect_error(s, "is at version 1; expected version 0 instead.");
+    end();
+}
+
 Test(inplace, detached_alias_shares_the_version)
 {
     tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_exp(s, x), *d = tn_detach(s, y);
