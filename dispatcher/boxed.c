@@ -35,8 +35,11 @@ uint32_t tn_operator_find(tn_context *ctx, const char *name)
     if (!op && name) op = tni_derive_form(ctx->registry, name);
     if (op) return op->number;
     char similar[256];
-    tni_error(TN_E_NOT_FOUND, "no operator \"%s\"%s", name ? name : "NULL",
-              tni_suggest(ctx->registry, name ? name : "", similar, sizeof similar));
+    if (name)
+        tni_error(TN_E_NOT_FOUND, "no operator \"%s\"%s", name,
+                  tni_suggest(ctx->registry, name, similar, sizeof similar));
+    else
+        tni_error(TN_E_ARGUMENT, "tn_operator_find: name is NULL");
     return 0;
 }
 

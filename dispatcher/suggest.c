@@ -94,7 +94,8 @@ const char *tni_suggest(const tni_registry *r, const char *name, char *out, uint
         const char *full = op->name;
         uint32_t n = (uint32_t)strcspn(full, "(");
         uint32_t d = distance_to(wish, length, full, n, limit);
-        if (d <= limit) insert(best, (suggestion){d, full, n});
+        if (d <= limit && d < length) /* some letter stays */
+            insert(best, (suggestion){d, full, n});
     }
     out[0] = 0;
     for (uint32_t i = 0; i < SUGGESTIONS && best[i].name && used < bytes; i++) {

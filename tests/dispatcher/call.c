@@ -204,6 +204,15 @@ Test(call, results)
     cr_assert_eq(tn_call_operator(ctx, op, args, 2, NULL, 1, NULL), TN_E_ARGUMENT);
     cr_assert_eq(tn_operator_find(ctx, "aten::no_such"), 0);
     expect_text(tn_last_error(), TN_E_NOT_FOUND, "no operator \"aten::no_such\"");
+    static const char *const letters[] = {"", "x"}; /* similar to nothing */
+    for (int i = 0; i < 2; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "no operator \"%s\"", letters[i]);
+        cr_assert_eq(tn_operator_find(ctx, letters[i]), 0);
+        cr_assert_str_eq(tn_last_error()->message, text);
+    }
+    cr_assert_eq(tn_operator_find(ctx, NULL), 0);
+    expect_text(tn_last_error(), TN_E_ARGUMENT, "tn_operator_find: name is NULL");
     static const struct {
         const char *wish, *similar;
     } guesses[] = {{"tn_to_dtype", "did you mean aten::to.dtype"},
