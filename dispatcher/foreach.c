@@ -104,6 +104,10 @@ static tn_value item_of(tn_scope *s, const foreach_call *c, uint32_t arg, uint32
 /* The out form: the result goes into a given tensor. */
 static void copy_out(tn_scope *s, tn_tensor *to, tn_tensor *from)
 {
+    if (to->desc.dtype != from->desc.dtype)
+        return (void)tni_scope_record(
+            s, tni_error(TN_E_DTYPE, "Expected out tensor to have dtype %s, but got %s instead",
+                         tni_dtype_cpp_name(from->desc.dtype), tni_dtype_cpp_name(to->desc.dtype)));
     if (!tni_same_shape(to, from)) tn_resize_(s, to, ((tn_ints){from->desc.sizes, from->desc.rank}));
     tn_copy_(s, to, from);
 }

@@ -74,9 +74,19 @@ int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to)
                      tni_dtype_error_name(from), tni_dtype_error_name(to));
 }
 
+/* Whether the call says the dtype of its results, which those that it gives must have then. */
+static int32_t has_dtype(const tni_frame *f)
+{
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        if (f->args[i].tag == TN_TAG_DTYPE) return 1;
+    }
+    return 0;
+}
+
 static int32_t check_dtype(tni_frame *f, tn_dtype result, tn_dtype given)
 {
-    if (result == given || !f->op->is_out_exact) return tni_check_castable(f, result, given);
+    if (result == given || !(f->op->is_out_exact || has_dtype(f)))
+        return tni_check_castable(f, result, given);
     return tni_fail(f, TN_E_DTYPE, "Expected out tensor to have dtype %s, but got %s instead",
                     tni_dtype_cpp_name(result), tni_dtype_cpp_name(given));
 }

@@ -253,9 +253,16 @@ static void linspace(tn_scope *s, spacing p, tn_value *outs)
 
 static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
 {
+    const tn_value start = p.start; /* not yet in the dtype */
+    tn_tensor *t;
     if (tn_scope_failed(s) || prepare_spacing(s, &p, "logspace")) return;
     if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
-    tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device));
+    if (p.steps == 1 &&
+        is_integer(p.o.dtype)) /* as ATen, which rounds the start to an integer for more steps only */
+        t = tn_full(s, TN_INTS(1), TN_SCALAR(pow(base, tn_value_as_float(start))), .dtype = p.o.dtype,
+                    .device = p.o.device);
+    else
+        t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device));
     give(outs, 0, tni_pinned_with(s, tni_cast(s, t, p.o.dtype), p.o));
 }
 

@@ -64,6 +64,35 @@ int32_t infer_hardtanh(tni_frame *f)
     return infer_element_scalars(f);
 }
 
+/* heaviside (self, values): no promotion. */
+int32_t infer_heaviside(tni_frame *f)
+{
+    if (dtype_of(tni_arg_tensor(f, 0)) == dtype_of(tni_arg_tensor(f, 1))) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "heaviside is not yet implemented for tensors with different dtypes.");
+}
+
+/* lerp takes no other dtype than self's for the argument `name`. */
+static int32_t check_lerp(tni_frame *f, uint32_t i, const char *name)
+{
+    tn_dtype expected = dtype_of(tni_arg_tensor(f, 0)), dtype = dtype_of(tni_arg_tensor(f, i));
+    if (dtype == expected) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `%s` but got dtype %s",
+                    tni_dtype_cpp_name(expected), name, tni_dtype_cpp_name(dtype));
+}
+
+/* (self, end, weight): a weight without dimensions may have any dtype. */
+int32_t infer_lerp(tni_frame *f)
+{
+    TNI_TRY(check_lerp(f, 1, "end"));
+    return rank_of(tni_arg_tensor(f, 2)) ? check_lerp(f, 2, "weight") : TN_OK;
+}
+
+int32_t infer_lerp_scalar(tni_frame *f)
+{
+    TNI_TRY(check_lerp(f, 1, "end"));
+    return infer_scalars(f);
+}
+
 /* gelu (self, approximate) and gelu_backward (grad_output, self, approximate). */
 int32_t infer_gelu(tni_frame *f)
 {

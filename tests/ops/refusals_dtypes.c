@@ -244,3 +244,29 @@ Test(refusals_dtypes, operands_beside_others)
         "with shape [3, 1] and weight with shape [1, 3]");
     end();
 }
+
+/* Operators that do not promote, and dtypes of given results that contradict the call. */
+Test(refusals_dtypes, without_promotion)
+{
+    tn_tensor *f = of(TN_FLOAT32, TN_INTS(3)), *wide = of(TN_FLOAT64, TN_INTS(3)),
+              *half = of(TN_FLOAT64, TN_NO_INTS), *square = of(TN_FLOAT32, TN_INTS(3, 3)),
+              *plane = of(TN_FLOAT32, TN_INTS(3, 3));
+    const char *const steps = "heaviside is not yet implemented for tensors with different dtypes.";
+    REFUSED(tn_heaviside(s, f, wide), steps);
+    REFUSED(tn_heaviside_(s, f, half), steps);
+    REFUSED(tn_lerp(s, f, wide, f), "lerp: expected dtype float for `end` but got dtype double");
+    REFUSED(tn_lerp(s, f, half, f), "expected dtype float for `end` but got dtype double");
+    REFUSED(tn_lerp(s, f, f, wide), "expected dtype float for `weight` but got dtype double");
+    REFUSED(tn_lerp_scalar_(s, wide, f, 0.5), "expected dtype double for `end` but got dtype float");
+    EXPECT(s, tn_lerp(s, f, f, half), 1, 1, 1);
+    const char *const text = "Expected out tensor to have dtype long int, but got float instead";
+    REFUSED(tn_sum_dim_out(s, square, TN_INTS(0), f, .dtype = TN_INT64), text);
+    REFUSED(tn_prod_dim_out(s, square, 0, f, .dtype = TN_INT64), text);
+    REFUSED(tn_cumsum_out(s, square, 0, plane, .dtype = TN_INT64), text);
+    REFUSED(tn_mean_dim_out(s, square, TN_INTS(0), f, .dtype = TN_FLOAT64),
+            "Expected out tensor to have dtype double, but got float instead");
+    EXPECT(s, tn_sum_dim_out(s, square, TN_INTS(0), wide), 3, 3, 3);
+    tn__foreach_sqrt_out(s, TN_TENSORS(f), TN_TENSORS(wide));
+    expect_error(s, "Expected out tensor to have dtype float, but got double instead");
+    end();
+}

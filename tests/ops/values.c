@@ -351,6 +351,17 @@ Test(values, of_cholesky_factors_of_nan)
     end();
 }
 
+/* One step takes the start as it is, more steps an integer, which is that of PyTorch, too. */
+Test(values, of_powers_of_one_step)
+{
+    tn_tensor *out = tn_zeros(s, TN_INTS(1), .dtype = TN_INT64);
+    GIVES(tn_logspace(s, 0.5, 1, 1, .base = 0.1, .dtype = TN_INT64), TN_INTS(1), 0);
+    GIVES(tn_logspace(s, 0.5, 2.7, 1, .dtype = TN_INT64), TN_INTS(1), 3);
+    GIVES(tn_logspace(s, 0.5, 2.7, 2, .dtype = TN_INT64), TN_INTS(2), 1, 100);
+    GIVES(tn_logspace_out(s, 0.5, 1, 1, out, .base = 0.1), TN_INTS(1), 0);
+    end();
+}
+
 /* From self if |weight| < 0.5, else from end: the end that is infinite decides whether there is a number. */
 Test(values, of_interpolations_with_infinite_ends)
 {
