@@ -136,12 +136,12 @@ static void *find_room(tn_scope *s, uint64_t bytes, void (**out_release)(void *)
     return *out_user;
 }
 
-/* The position of the last element, -1 for an empty tensor, -2 for sizes and strides that cannot be. */
+/* The position of the last element in the storage, -1 for an empty tensor, -2 for sizes and strides that cannot be. */
 static int64_t last_position(const fill_wish *w)
 {
-    int64_t last = 0, stride = 1, step;
+    int64_t last = w->offset, stride = 1, step;
     int empty = 0;
-    if (w->strides.data && w->strides.count != w->sizes.count) return -2;
+    if (last < 0 || (w->strides.data && w->strides.count != w->sizes.count)) return -2;
     for (int64_t i = w->sizes.count - 1; i >= 0; i--) {
         int64_t size = w->sizes.data[i], own = w->strides.data ? w->strides.data[i] : stride;
         empty |= size == 0;
@@ -186,6 +186,7 @@ tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
                                       .data = data,
                                       .sizes = w->sizes,
                                       .strides = w->strides,
+                                      .storage_offset = last < 0 ? 0 : w->offset,
                                       .deleter = release,
                                       .user = user});
 }

@@ -9,6 +9,7 @@ typedef struct fill_wish {
     tn_dtype dtype;
     tn_ints sizes;
     tn_ints strides;  /* absent: row-major */
+    int64_t offset;   /* elements of the storage before the first one */
     double low, high; /* numbers lie in [low, high); for integers these are valid positions */
     double step;      /* numbers are multiples of it; 0: any */
     uint64_t seed;    /* 0: always the same */

@@ -115,7 +115,7 @@ static tn_dtype dtype_of(tn_scope *s, const cJSON *j)
 /* A misspelt key must not pass for an absent one. */
 static void check_keys(tn_scope *s, const cJSON *tensor)
 {
-    static const char *const known[] = {"t", "d", "s", "low", "high", "seed", "offsets"};
+    static const char *const known[] = {"t", "d", "s", "o", "low", "high", "seed", "offsets"};
     const cJSON *item;
     cJSON_ArrayForEach(item, tensor)
     {
@@ -123,7 +123,7 @@ static void check_keys(tn_scope *s, const cJSON *tensor)
         while (i < n && strcmp(known[i], item->string)) i++;
         if (i == n)
             REFUSE(s, TN_E_ARGUMENT,
-                   "a tensor has the unknown key '%.100s' (known are t, d, s, low, high, seed, offsets)",
+                   "a tensor has the unknown key '%.100s' (known are t, d, s, o, low, high, seed, offsets)",
                    item->string);
     }
     if (!cJSON_IsArray(cJSON_GetObjectItem(tensor, "t")))
@@ -135,11 +135,13 @@ static tn_tensor *tensor_of(tn_scope *s, const cJSON *j)
     const cJSON *dtype = cJSON_GetObjectItem(j, "d");
     fill_wish w = {.sizes = ints_of(s, cJSON_GetObjectItem(j, "t")),
                    .strides = ints_of(s, cJSON_GetObjectItem(j, "s")),
+                   .offset = whole_of(cJSON_GetObjectItem(j, "o")),
                    .low = number_or(j, "low", 0),
                    .high = number_or(j, "high", 1),
                    .seed = (uint64_t)whole_of(cJSON_GetObjectItem(j, "seed")),
                    .offsets = cJSON_IsTrue(cJSON_GetObjectItem(j, "offsets"))};
     check_keys(s, j);
+    if (w.offset < 0) refuse_value(s, "the storage offset of a tensor is negative", j);
     w.dtype = dtype_of(s, dtype);
     return tn_scope_failed(s) ? NULL : fill_tensor(s, &w);
 }

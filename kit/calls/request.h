@@ -6,8 +6,8 @@
  *
  * Numbers, bools, null, strings and lists stand for themselves, but a float is {"f": "0.5"}, a dtype is
  * {"dtype": "float16"}, a layout {"layout": "strided"}, and a tensor
- * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true, "seed": 0}, where the last
- * five may be absent. The schema says what type a list has.
+ * {"t": sizes, "d": dtype, "s": strides, "o": storage offset, "low": 0, "high": 1, "offsets": true, "seed": 0}, where
+ * the last six may be absent. The schema says what type a list has.
  */
 #ifndef TENON_KIT_REQUEST_H
 #define TENON_KIT_REQUEST_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tenon check --op ns::name LIB.so`: whether a custom operator behaves as its schema and registration say.
- * Five parts, with a case for each call that the operator accepts: schema, shape, gradient, traced,
- * differences.
+ * Six parts, with a case for each call that the operator accepts: schema, shape, layouts, gradient,
+ * differences, traced.
  */
 #include "custom.h"
 
@@ -181,7 +181,7 @@ void custom_shape(check_target *t, const check_case *c, check_result *out)
     const custom_call *call = c->data;
     tn_device places[2] = {t->device, t->other};
     custom_run meta;
-    if (custom_has_tag(t, call, "data_dependent")) {
+    if (custom_has_tag(t, call, "dynamic_output_shape")) {
         check_skip(out, "shapes depend on data");
         return;
     }
@@ -291,11 +291,9 @@ void check_custom_operator(check_target *t, check_list *list)
     static const struct {
         const char *name;
         check_fn run;
-    } parts[] = {{"schema", custom_schema},
-                 {"shape", custom_shape},
-                 {"gradient", custom_gradient},
-                 {"differences", custom_differences},
-                 {"traced", custom_traced}};
+    } parts[] = {{"schema", custom_schema},           {"shape", custom_shape},
+                 {"layouts", custom_layouts},         {"gradient", custom_gradient},
+                 {"differences", custom_differences}, {"traced", custom_traced}};
     uint32_t op = tn_operator_find(t->ctx, t->options->op), n = 0, taken = 0;
     custom_call none = {0}, *calls = op ? custom_calls(t, list, op, &n) : NULL,
                 *first = check_memory(list, sizeof none);
@@ -334,8 +332,8 @@ static void tell(check_run *run)
 {
     static const char *const columns[] = {"part",    "calls",         "passed", "failed",
                                           "skipped", "first finding", NULL};
-    static const char *const names[] = {"call",   "schema",    "shape",   "gradient", "differences",
-                                        "traced", "arguments", "refused", "rows"};
+    static const char *const names[] = {"call",        "schema", "shape",     "layouts", "gradient",
+                                        "differences", "traced", "arguments", "refused", "rows"};
     cJSON *table = check_table(run, "custom", run->options->op, columns);
     for (uint32_t p = 0; p < sizeof names / sizeof *names; p++) {
         uint32_t counts[CHECK_OUTCOMES] = {0}, count = 0;

@@ -69,12 +69,22 @@ typedef struct custom_input {
  * input may be a leaf. */
 void custom_place(tn_scope *s, const check_target *t, uint32_t op, const custom_input *which, uint32_t n,
                   tn_tensor *const *inputs, tn_value *args);
+/* The same, and what the call writes is the given tensor. */
+void custom_replace(tn_scope *s, const custom_input *which, uint32_t n, tn_tensor *const *inputs,
+                    tn_value *args);
+/* The tensors among the values, also in lists, as many as there is room for; their number. */
+uint32_t custom_tensors(const tn_value *values, uint32_t n, tn_tensor **out, uint32_t room);
+#define CUSTOM_MAX_ITEMS 64
+/* 1 if the call, which has failed, failed by a fault of the library instead of refusing its arguments: `text` says by which
+ * one. */
+int custom_fault(const check_target *t, const custom_call *call, const tn_scope *s, char *text, size_t bytes);
 
 /* The parts, a case each; c->data is the custom_call. */
 void custom_schema(check_target *t, const check_case *c, check_result *out);
 void custom_shape(check_target *t, const check_case *c, check_result *out);
 void custom_gradient(check_target *t, const check_case *c, check_result *out);
 void custom_traced(check_target *t, const check_case *c, check_result *out);
+void custom_layouts(check_target *t, const check_case *c, check_result *out);
 void custom_differences(check_target *t, const check_case *c, check_result *out);
 
 #endif

@@ -90,14 +90,13 @@ void custom_close(custom_run *r)
     tn_scope_close(r->s);
 }
 
-void custom_place(tn_scope *s, const check_target *t, uint32_t op, const custom_input *which, uint32_t n,
-                  tn_tensor *const *inputs, tn_value *args)
+void custom_replace(tn_scope *s, const custom_input *which, uint32_t n, tn_tensor *const *inputs,
+                    tn_value *args)
 {
     for (uint32_t i = 0; i < n; i++) {
         tn_value *v = &args[which[i].argument];
         if (which[i].item < 0) {
-            const int written = (custom_argument(t, op, 0, which[i].argument).flags & TN_ARG_WRITTEN) != 0;
-            *v = tn_value_tensor(written ? tn_clone(s, inputs[i]) : inputs[i]);
+            *v = tn_value_tensor(inputs[i]);
             continue;
         }
         if (i == 0 || which[i - 1].argument != which[i].argument) { /* the list itself is shared */
@@ -108,6 +107,54 @@ void custom_place(tn_scope *s, const check_target *t, uint32_t op, const custom_
         }
         ((tn_tensor **)(uintptr_t)v->as.tensors)[which[i].item] = inputs[i];
     }
+}
+
+void custom_place(tn_scope *s, const check_target *t, uint32_t op, const custom_input *which, uint32_t n,
+                  tn_tensor *const *inputs, tn_value *args)
+{
+    custom_replace(s, which, n, inputs, args);
+    for (uint32_t i = 0; i < n; i++) {
+        const int written = (custom_argument(t, op, 0, which[i].argument).flags & TN_ARG_WRITTEN) != 0;
+        if (which[i].item < 0 && written) args[which[i].argument] = tn_value_tensor(tn_clone(s, inputs[i]));
+    }
+}
+
+uint32_t custom_tensors(const tn_value *values, uint32_t n, tn_tensor **out, uint32_t room)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const tn_value *v = &values[i];
+        if (v->tag == TN_TAG_TENSOR && count < room) out[count++] = v->as.tensor;
+        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
+            if (v->as.tensors[k] && count < room) out[count++] = v->as.tensors[k];
+        }
+    }
+    return count;
+}
+
+/* A status without a text has one of the library: "mylib::f failed: bad shape". */
+static int has_no_text(const char *message, const char *name)
+{
+    const char *at = strstr(message, name);
+    return at && strncmp(at + strlen(name), " failed: ", strlen(" failed: ")) == 0;
+}
+
+int custom_fault(const check_target *t, const custom_call *call, const tn_scope *s, char *text, size_t bytes)
+{
+    const tn_error *error = tn_scope_error(s);
+    const char *message = error && error->message ? error->message : "no error was recorded";
+    tn_operator_info op = {.size = sizeof op};
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    if (t->error_line[0])
+        snprintf(text, bytes, "%s (%s)", t->error_line, message);
+    else if (!error || error->code == TN_E_CONTRACT)
+        snprintf(text, bytes, "%s", message);
+    else if (has_no_text(message, op.name))
+        snprintf(text, bytes, "%s (a function that fails records why with host->error, and this one has not)",
+                 message);
+    else
+        return 0;
+    return 1;
 }
 
 int custom_has_tag(const check_target *t, const custom_call *call, const char *tag)

@@ -314,19 +314,6 @@ static void boxed_way(check_target *t, const custom_call *call, custom_run *plai
     custom_close(&r);
 }
 
-static uint32_t tensors_in(const tn_value *values, uint32_t n, tn_tensor **out, uint32_t room)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const tn_value *v = &values[i];
-        if (v->tag == TN_TAG_TENSOR && count < room) out[count++] = v->as.tensor;
-        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
-            if (v->as.tensors[k] && count < room) out[count++] = v->as.tensors[k];
-        }
-    }
-    return count;
-}
-
 /* The call traced, then the trace run on the same arguments made anew: one call, the same results. */
 static void traced_way(check_target *t, const custom_call *call, custom_run *plain, check_result *out)
 {
@@ -335,12 +322,12 @@ static void traced_way(check_target *t, const custom_call *call, custom_run *pla
     custom_run r, other;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
     custom_open(&other, t, call, t->device, TN_GRAD_OFF);
-    uint32_t n = tensors_in(r.args, r.n_args, inputs, CUSTOM_MAX_INPUTS), n_outs = 0;
+    uint32_t n = custom_tensors(r.args, r.n_args, inputs, CUSTOM_MAX_INPUTS), n_outs = 0;
     tn_call_trace *trace = tn_call_trace_begin(t->ctx, (tn_tensors){inputs, n});
     int failed = trace && custom_do(&r, call);
-    if (trace && !failed) n_outs = tensors_in(r.outs, r.n_outs, outs, CUSTOM_MAX_INPUTS);
+    if (trace && !failed) n_outs = custom_tensors(r.outs, r.n_outs, outs, CUSTOM_MAX_INPUTS);
     int32_t status = trace ? tn_call_trace_end(trace, (tn_tensors){outs, n_outs}) : TN_E_STATE;
-    tensors_in(other.args, other.n_args, others, CUSTOM_MAX_INPUTS);
+    custom_tensors(other.args, other.n_args, others, CUSTOM_MAX_INPUTS);
     tn_manual_seed(t->ctx, CUSTOM_SEED);
     if (failed) {
         check_fail_with_error(out, r.s, "the call, traced,");
@@ -350,7 +337,7 @@ static void traced_way(check_target *t, const custom_call *call, custom_run *pla
     } else if (tn_call_trace_run(other.s, trace, (tn_tensors){others, n}, again)) {
         check_fail_with_error(out, other.s, "the run of the trace");
     } else {
-        tensors_in(plain->outs, plain->n_outs, want, CUSTOM_MAX_INPUTS);
+        custom_tensors(plain->outs, plain->n_outs, want, CUSTOM_MAX_INPUTS);
         for (uint32_t i = 0; i < n_outs; i++)
             check_same(out, plain->s, "a result traced", again[i], want[i],
                        check_tolerance_of(tn_tensor_dtype(want[i])));

@@ -22,6 +22,10 @@ WRONG = {
     "wrong_gradient": ("differences", "finite differences"),
     "longer": ("shape", "the shape rule"),
     "leaves_one": ("shape", "does not write all of it"),
+    "ignores_strides": ("layouts", "argument 'x' transposed, compared with row-major copies: result 0"),
+    "ignores_strides_": ("layouts", "argument 'x' as a column of a matrix: elements of its storage"),
+    "reads_allocation": ("layouts", "argument 'x' behind a storage offset, compared with row-major copies: result 0"),
+    "writes_between_": ("layouts", "'x' as a column of a matrix: elements of its storage that do not belong to it were written"),
     "two_ways": ("traced", "by the composite"),
     "overruns": ("schema", "writes outside of result 0: byte 1 behind"),
     "calls_itself": ("call", "101 calls are nested in each other"),
@@ -54,16 +58,16 @@ def main():
     done, report = run(tool, example, "--op", "mylib::smooth_max", "--json", "-")
     expect(done.returncode == 0 and report, "the example is as it should be", done)
     passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
-    expect(passed == {"schema", "shape", "gradient", "differences", "traced"}, f"all parts ran: {passed}", done)
+    expect(passed == {"schema", "shape", "layouts", "gradient", "differences", "traced"}, f"all parts ran: {passed}", done)
     kept = [c for c in report["cases"] if c["name"].endswith("/arguments")]
     expect(len(kept) == 1 and "leave 'beta' at the defaults" in kept[0]["reason"], f"what was not varied: {kept}", done)
 
-    for name in ("right", "right_", "right.out", "right_list", "noise"):
+    for name in ("right", "right_", "right.out", "right_list", "noise", "any", "any_", "any.out"):
         done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-")
         expect(done.returncode == 0 and report, f"{name} is right", done)
         passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
         recorded = {"gradient", "differences"} if name in ("right", "right_", "right_list") else set()
-        expect(passed == {"schema", "shape", "traced"} | recorded, f"{name}: these parts ran: {passed}", done)
+        expect(passed == {"schema", "shape", "layouts", "traced"} | recorded, f"{name}: these parts ran: {passed}", done)
     for name, (part, words) in WRONG.items():
         only = [] if part == "call" else ["--filter", "float64"]
         done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-", *only)
@@ -102,12 +106,17 @@ def main():
                         ('[{"t": [2]}, 7]', "a tensor has no dtype"),
                         ('[{"t": [2], "d": "float64", "hihg": 2}, 7]', "a tensor has the unknown key 'hihg'"),
                         ('[{"t": ["2"], "d": "float64"}, 7]', "a list of integers has another value"),
+                        ('[{"t": [2], "d": "float64", "o": -1}, 7]', "the storage offset of a tensor is negative"),
                         ('[{"t": 2, "d": "float64"}, 7]', "the sizes of a tensor are a list of integers"),
                         (f'[{tensor}, {{"n": 7}}]', 'an unknown value: {"n":7}'),
                         (f'[{tensor}, {{"dtype": "int63"}}]', "there is no dtype 'int63'"),
                         (f'{{"arg": [{tensor}, 7]}}', "a call has the unknown key 'arg'")):
         done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", call)
         expect(done.returncode == 1 and words in done.stdout, f"{call} is refused by '{words}'", done)
+    for name, refused in (("any", False), ("ignores_strides", True), ("reads_allocation", True)):
+        view = '[{"t": [2, 3], "d": "float64", "s": [1, 2], "o": 5}]'
+        done, report = run(tool, wrong, "--op", f"wrong::{name}", "--args", view, "--json", "-")
+        expect(report and done.returncode == refused and ("layouts" in parts_failed(report)) == refused, f"{name}: a given view", done)
     text = '[{"t": [2], "d": "float64"}, "tanh", [0], 0.1]'
     done, report = run(tool, wrong, "--op", "wrong::text", "--args", text, "--json", "-")
     expect(done.returncode == 0 and report, "a text lives as long as its call", done)

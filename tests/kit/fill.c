@@ -43,3 +43,28 @@ Test(fill, sizes_and_strides_that_cannot_be_are_refused)
     cr_expect(is_refused(ctx, TN_INTS(2, 2), TN_INTS(INT64_MAX, INT64_MAX)));
     tn_context_destroy(ctx);
 }
+
+/* The first element is the fourth one of the storage: the same numbers as without an offset, from the fourth on. */
+Test(fill, an_offset_leaves_elements_of_the_storage_before_the_first_one)
+{
+    tn_context *ctx;
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    tn_scope *s = tn_scope_open(ctx);
+    fill_wish wish = {.dtype = TN_FLOAT32, .sizes = TN_INTS(7), .high = 1};
+    const float *whole = tn_tensor_data(fill_tensor(s, &wish));
+    wish.sizes = TN_INTS(2, 2);
+    wish.offset = 3;
+    const tn_tensor *x = fill_tensor(s, &wish);
+    cr_assert_not_null(x);
+    cr_expect_eq(tn_tensor_storage_offset(x), 3);
+    cr_expect_arr_eq(tn_tensor_data(x), whole + 3, 4 * sizeof(float));
+    wish.sizes = TN_INTS(0, 2);
+    cr_expect_not_null(fill_tensor(s, &wish));
+    tn_scope_close(s);
+    s = tn_scope_open(ctx);
+    wish.offset = -1;
+    cr_expect_null(fill_tensor(s, &wish));
+    cr_expect_eq(tn_scope_failed(s), TN_E_SHAPE);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}

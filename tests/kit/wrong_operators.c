@@ -6,6 +6,7 @@
 #define TN_PLUGIN
 #include <tenon/operator_library.h>
 #include <string.h>
+#include <tenon/kernel.h>
 #include <tenon/ops.h>
 #include "../plugins/slots.h"
 
@@ -139,6 +140,36 @@ static int32_t overruns(void *self, const tn_call *call)
     return TN_OK;
 }
 
+/* ---- Layouts ---- */
+
+/* Reads and writes tensors of any strides. */
+static int32_t doubled_strided(void *self, const tn_call *call)
+{
+    tn_strided x = tn_strided_tensor(tn_desc(call->args[0].as.tensor)),
+               y = tn_strided_tensor(tn_desc(call->outs[0].as.tensor));
+    for (int64_t i = 0; i < count(call); i++)
+        tn_strided_put(&y, i, tn_number_real(2 * tn_strided_get(&x, i).f));
+    return TN_OK;
+}
+/* Reads a storage from its begin. */
+static int32_t reads_allocation(void *self, const tn_call *call)
+{
+    const double *x = tn_desc(call->args[0].as.tensor)->allocation;
+    for (int64_t i = 0; i < count(call); i++) output(call)[i] = 2 * x[i];
+    return TN_OK;
+}
+/* Doubles in place, and writes zero between the elements of a vector that leaves room there. */
+static int32_t writes_between(void *self, const tn_call *call)
+{
+    tn_strided y = tn_strided_tensor(tn_desc(call->outs[0].as.tensor));
+    for (int64_t i = 0; i < count(call); i++) {
+        double *at = tn_strided_at(&y, i);
+        at[0] *= 2;
+        if (y.rank == 1 && y.strides[0] > (int64_t)sizeof *at && i + 1 < count(call)) at[1] = 0;
+    }
+    return TN_OK;
+}
+
 /* ---- In place, with lists, with a given result, with a text, random ---- */
 
 /* Reads self, which the library gives as the output, too. */
@@ -229,10 +260,9 @@ static int32_t tripled_composite(void *self, const tn_call *call)
 
 #define OPERATOR(name, tail) "wrong::" name "(Tensor x" tail ") -> Tensor"
 
-#define TEXT          "wrong::text(Tensor x, str mode=\"none\", int[] l=[], float e=1e-5) -> Tensor"
-#define RIGHT_INPLACE "wrong::right_(Tensor(a!) x) -> Tensor(a!)"
-#define WRONG_INPLACE "wrong::wrong_(Tensor(a!) x) -> Tensor(a!)"
-#define RIGHT_OUT     "wrong::right.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
+#define TEXT           "wrong::text(Tensor x, str mode=\"none\", int[] l=[], float e=1e-5) -> Tensor"
+#define IN_PLACE(name) "wrong::" name "(Tensor(a!) x) -> Tensor(a!)"
+#define GIVEN(name)    "wrong::" name "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
 
 #define DEFINED(name, tail, ...)                                                     \
     {                                                                                \
@@ -257,6 +287,13 @@ static const tn_operator_def operators[] = {
     DEFINED("longer", "", .infer = like_input, .composite = longer),
     DEFINED("leaves_one", "", .composite = NULL),
     DEFINED("two_ways", "", .infer = like_input, .composite = tripled_composite),
+    DEFINED("any", "", .infer = like_input),
+    DEFINED("ignores_strides", "", .infer = like_input),
+    DEFINED("reads_allocation", "", .infer = like_input),
+    {.size = sizeof(tn_operator_def), .schema = IN_PLACE("any_"), .infer = like_input},
+    {.size = sizeof(tn_operator_def), .schema = IN_PLACE("ignores_strides_"), .infer = like_input},
+    {.size = sizeof(tn_operator_def), .schema = GIVEN("any.out"), .infer = like_input},
+    {.size = sizeof(tn_operator_def), .schema = IN_PLACE("writes_between_"), .infer = like_input},
     DEFINED("needs_number", ", int k", .composite = doubled_composite),
     DEFINED("overruns", "", .infer = like_input),
     DEFINED("calls_itself", "", .composite = calls_itself),
@@ -267,14 +304,14 @@ static const tn_operator_def operators[] = {
      .composite = scaled_rows},
     {.size = sizeof(tn_operator_def), .schema = TEXT, .infer = of_mode, .composite = doubled_composite},
     {.size = sizeof(tn_operator_def),
-     .schema = RIGHT_INPLACE,
+     .schema = IN_PLACE("right_"),
      .infer = like_input,
      .backward = doubled_backward},
     {.size = sizeof(tn_operator_def),
-     .schema = WRONG_INPLACE,
+     .schema = IN_PLACE("wrong_"),
      .infer = like_input,
      .backward = wrong_gradient},
-    {.size = sizeof(tn_operator_def), .schema = RIGHT_OUT, .infer = like_input},
+    {.size = sizeof(tn_operator_def), .schema = GIVEN("right.out"), .infer = like_input},
     {.size = sizeof(tn_operator_def),
      .schema = "wrong::right_list(Tensor[] xs) -> Tensor",
      .infer = like_first_item,
@@ -288,11 +325,12 @@ static const tn_operator_def operators[] = {
      .self = (void *)(uintptr_t)doubles},
 };
 
-#define SCHEMA_ROW(text, function)                                                         \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = (text), \
-        .dtypes = doubles, .run = function                                                 \
+#define STRIDES_ROW(text, function, which)                                                                 \
+    {                                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_##which, .schema = (text), .dtypes = doubles, \
+        .run = function                                                                                    \
     }
+#define SCHEMA_ROW(text, function)   STRIDES_ROW(text, function, CONTIGUOUS)
 #define ROW(operator_name, function) SCHEMA_ROW(OPERATOR(operator_name, ""), function)
 
 static const tn_kernel_row rows[] = {
@@ -302,9 +340,16 @@ static const tn_kernel_row rows[] = {
     ROW("two_ways", doubled),
     ROW("overruns", overruns),
     ROW("noise", noise),
-    SCHEMA_ROW(RIGHT_INPLACE, doubled_in_place),
-    SCHEMA_ROW(WRONG_INPLACE, doubled_in_place),
-    SCHEMA_ROW(RIGHT_OUT, doubled),
+    ROW("reads_allocation", reads_allocation),
+    STRIDES_ROW(OPERATOR("any", ""), doubled_strided, ANY),
+    STRIDES_ROW(IN_PLACE("any_"), doubled_strided, ANY),
+    STRIDES_ROW(GIVEN("any.out"), doubled_strided, ANY),
+    STRIDES_ROW(OPERATOR("ignores_strides", ""), doubled, ANY),
+    STRIDES_ROW(IN_PLACE("ignores_strides_"), doubled_in_place, ANY),
+    STRIDES_ROW(IN_PLACE("writes_between_"), writes_between, ANY),
+    SCHEMA_ROW(IN_PLACE("right_"), doubled_in_place),
+    SCHEMA_ROW(IN_PLACE("wrong_"), doubled_in_place),
+    SCHEMA_ROW(GIVEN("right.out"), doubled),
 #ifdef MISSPELT
     ROW("rihgt", doubled),
 #endif
