@@ -17,6 +17,7 @@ typedef struct definition {
 static uint32_t tags_of(const tn_operator_def *def)
 {
     return (def->tags & TN_TAG_BIT_DATA_DEPENDENT ? (uint32_t)TNI_TAG_DYNAMIC_OUTPUT_SHAPE : 0u) |
+           (def->tags & TN_TAG_BIT_DIFFERENTIABLE_ONCE ? (uint32_t)TNI_TAG_DIFFERENTIABLE_ONCE : 0u) |
            (def->tags & TN_TAG_BIT_NONDETERMINISTIC ? (uint32_t)TNI_TAG_NONDETERMINISTIC_SEEDED : 0u);
 }
 

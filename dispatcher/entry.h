@@ -90,7 +90,8 @@ enum {
     X(NEEDS_FIXED_STRIDE_ORDER, 15, "needs_fixed_stride_order")     \
     X(FLEXIBLE_LAYOUT, 16, "flexible_layout")                       \
     X(PT2_COMPLIANT, 17, "pt2_compliant_tag")                       \
-    X(CUDAGRAPH_UNSAFE, 18, "cudagraph_unsafe")
+    X(CUDAGRAPH_UNSAFE, 18, "cudagraph_unsafe")                     \
+    X(DIFFERENTIABLE_ONCE, 19, "differentiable_once")
 #define TNI_TAG_ENUM(name, bit, text) TNI_TAG_##name = 1 << (bit),
 enum { TNI_TAG_LIST(TNI_TAG_ENUM) TNI_TAG_NONE = 0 };
 #undef TNI_TAG_ENUM

@@ -30,20 +30,32 @@ static int same_bytes(tn_scope *s, const tn_tensor *t, const void *before)
 
 /* ---- 1: the schema holds ------------------------------------------------------------------------------- */
 
-/* An argument before the call. */
+/* A tensor among the arguments before the call. */
 typedef struct state {
+    uint32_t argument;
     tn_tensor *tensor;
     void *bytes;
     uint64_t version;
 } state;
 
-static void check_argument(check_target *t, const custom_call *call, custom_run *r, uint32_t i,
-                           const state *before, check_result *out)
+static uint32_t note_states(custom_run *r, state *out)
 {
-    tn_argument_info info = custom_argument(t, call->op, 0, i);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_args; i++) {
+        tn_tensor *tensors[CUSTOM_MAX_ITEMS];
+        const uint32_t count = custom_tensors(&r->args[i], 1, tensors, CUSTOM_MAX_ITEMS - n);
+        for (uint32_t k = 0; k < count; k++)
+            out[n++] = (state){i, tensors[k], bytes_of(r->s, tensors[k]), tn_tensor_version(tensors[k])};
+    }
+    return n;
+}
+
+static void check_argument(check_target *t, const custom_call *call, custom_run *r, const state *before,
+                           check_result *out)
+{
+    tn_argument_info info = custom_argument(t, call->op, 0, before->argument);
     int written = (info.flags & TN_ARG_WRITTEN) != 0;
     tn_tensor *x = before->tensor;
-    if (!x) return;
     if (!written && !same_bytes(r->s, x, before->bytes))
         check_fail(out,
                    "argument '%s' changed, and the schema does not say that it is written (write Tensor(a!))",
@@ -57,30 +69,47 @@ static void check_argument(check_target *t, const custom_call *call, custom_run 
                    info.name);
 }
 
+/* Whether a tensor of the one value, also in a list, shares memory with one of the other; *out_any: whether both have
+ * tensors with elements. */
+static int share_memory(const tn_value *a, const tn_value *b, int *out_any)
+{
+    tn_tensor *x[CUSTOM_MAX_ITEMS], *y[CUSTOM_MAX_ITEMS];
+    const uint32_t n = custom_tensors(a, 1, x, CUSTOM_MAX_ITEMS),
+                   m = custom_tensors(b, 1, y, CUSTOM_MAX_ITEMS);
+    int shared = 0;
+    *out_any = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (tn_tensor_numel(x[i]) == 0) continue;
+        *out_any |= m > 0;
+        for (uint32_t k = 0; k < m; k++) shared |= tn_tensor_is_alias(x[i], y[k]);
+    }
+    return shared;
+}
+
 /* Results share memory with an argument only where both are of one alias set. */
 static void check_alias(check_target *t, const custom_call *call, custom_run *r, uint32_t result,
                         check_result *out)
 {
     tn_argument_info returned = custom_argument(t, call->op, 1, result);
-    tn_tensor *y = tn_value_as_tensor(r->outs[result]), *other;
-    if (!y || tn_tensor_numel(y) == 0) return;
+    const tn_value *y = &r->outs[result];
+    const char *where = y->tag == TN_TAG_TENSORS ? "a tensor of the list that is " : "";
+    int any;
     for (uint32_t i = 0; i < r->n_args; i++) {
         tn_argument_info info = custom_argument(t, call->op, 0, i);
-        if (r->args[i].tag != TN_TAG_TENSOR) continue;
         int allowed = returned.alias_set && info.alias_set && strcmp(returned.alias_set, info.alias_set) == 0;
-        int shared = tn_tensor_is_alias(y, r->args[i].as.tensor);
+        int shared = share_memory(y, &r->args[i], &any);
         if (shared && !allowed)
-            check_fail(out, "result %u shares memory with argument '%s', and the schema does not say so",
+            check_fail(out,
+                       "%sresult %u shares memory with argument '%s', and the schema does not say so (write "
+                       "Tensor(a) for both)",
+                       where, result, info.name);
+        if (any && !shared && allowed)
+            check_fail(out, "%sresult %u does not share memory with argument '%s', as the schema says", where,
                        result, info.name);
-        if (!shared && allowed)
-            check_fail(out, "result %u does not share memory with argument '%s', as the schema says", result,
-                       info.name);
     }
-    for (uint32_t k = 0; k < result; k++) {
-        other = tn_value_as_tensor(r->outs[k]);
-        if (other && !returned.alias_set && tn_tensor_is_alias(y, other))
+    for (uint32_t k = 0; k < result; k++)
+        if (!returned.alias_set && share_memory(y, &r->outs[k], &any))
             check_fail(out, "results %u and %u share memory", k, result);
-    }
 }
 
 /* Nothing beside the results was written. */
@@ -99,17 +128,14 @@ static void check_guards(const custom_run *r, check_result *out)
 void custom_schema(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
-    state before[REQUEST_MAX_ARGUMENTS] = {{0}};
+    state before[CUSTOM_MAX_ITEMS];
     custom_run r;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
-    for (uint32_t i = 0; i < r.n_args; i++) {
-        tn_tensor *x = tn_value_as_tensor(r.args[i]);
-        if (x) before[i] = (state){x, bytes_of(r.s, x), tn_tensor_version(x)};
-    }
+    const uint32_t n = note_states(&r, before);
     if (custom_do(&r, call)) {
         check_fail_with_error(out, r.s, "the call");
     } else {
-        for (uint32_t i = 0; i < r.n_args; i++) check_argument(t, call, &r, i, &before[i], out);
+        for (uint32_t i = 0; i < n; i++) check_argument(t, call, &r, &before[i], out);
         for (uint32_t i = 0; i < r.n_outs; i++) check_alias(t, call, &r, i, out);
         check_guards(&r, out);
     }
@@ -118,14 +144,9 @@ void custom_schema(check_target *t, const check_case *c, check_result *out)
 
 /* ---- 2: the shape rule agrees with what computes ------------------------------------------------------- */
 
-static void compare_shapes(check_result *out, const char *rule, const char *real, tn_tensor *a, tn_tensor *b,
-                           uint32_t i)
+static void compare_shapes(check_result *out, const char *rule, const char *real, const tn_tensor *a,
+                           const tn_tensor *b, uint32_t i)
 {
-    if (!a || !b) {
-        check_that(out, !a && !b, "result %u: %s gives %s, %s %s", i, rule, a ? "a tensor" : "none", real,
-                   b ? "a tensor" : "none");
-        return;
-    }
     check_that(out, tn_tensor_dtype(a) == tn_tensor_dtype(b), "result %u: %s says %s, %s gives %s", i, rule,
                tn_dtype_name(tn_tensor_dtype(a)), real, tn_dtype_name(tn_tensor_dtype(b)));
     check_that(out, tn_tensor_rank(a) == tn_tensor_rank(b), "result %u: %s says %d dimensions, %s gives %d",
@@ -134,6 +155,17 @@ static void compare_shapes(check_result *out, const char *rule, const char *real
         check_that(out, tn_tensor_size(a, d) == tn_tensor_size(b, d),
                    "result %u: %s says size %lld at %d, %s gives %lld", i, rule,
                    (long long)tn_tensor_size(a, d), (int)d, real, (long long)tn_tensor_size(b, d));
+}
+
+/* All tensors of a result. */
+static void compare_result(check_result *out, const char *rule, const char *real, const tn_value *a,
+                           const tn_value *b, uint32_t i)
+{
+    tn_tensor *x[CUSTOM_MAX_ITEMS], *y[CUSTOM_MAX_ITEMS];
+    const uint32_t n = custom_tensors(a, 1, x, CUSTOM_MAX_ITEMS),
+                   m = custom_tensors(b, 1, y, CUSTOM_MAX_ITEMS);
+    check_that(out, n == m, "result %u: %s gives %u tensor%s, %s %u", i, rule, n, n == 1 ? "" : "s", real, m);
+    for (uint32_t k = 0; k < n && n == m; k++) compare_shapes(out, rule, real, x[k], y[k], i);
 }
 
 /* Fills cached memory of that size with a pattern, which then shows where a kernel does not write. */
@@ -196,8 +228,8 @@ void custom_shape(check_target *t, const check_case *c, check_result *out)
             check_fail_with_error(out, real.s, k ? "on the other device" : "the call");
         else
             for (uint32_t i = 0; i < real.n_outs; i++)
-                compare_shapes(out, "the shape rule", k ? t->other_name : t->name,
-                               tn_value_as_tensor(meta.outs[i]), tn_value_as_tensor(real.outs[i]), i);
+                compare_result(out, "the shape rule", k ? t->other_name : t->name, &meta.outs[i],
+                               &real.outs[i], i);
         custom_close(&real);
     }
     custom_close(&meta);

@@ -77,15 +77,25 @@ static int open_watched(check_target *t, const custom_call *call, custom_run *r,
     return 1;
 }
 
-/* The results through which a gradient can flow. */
-static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones)
+/* The results that may have a gradient, also in lists. */
+static uint32_t differentiable(const tn_value *outs, uint32_t n_outs, tn_tensor **out)
+{
+    tn_tensor *all[CUSTOM_MAX_ITEMS];
+    uint32_t n = 0, count = custom_tensors(outs, n_outs, all, CUSTOM_MAX_ITEMS);
+    for (uint32_t i = 0; i < count; i++)
+        if (takes_gradient(all[i])) out[n++] = all[i];
+    return n;
+}
+
+/* Those through which a gradient can flow; *out_any: how many could have one. */
+static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones, uint32_t *out_any)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->n_outs; i++) {
-        tn_tensor *y = tn_value_as_tensor(r->outs[i]);
-        if (!takes_gradient(y) || !tn_requires_grad(y)) continue;
-        ones[n] = tn_ones_like(r->s, y);
-        roots[n++] = y;
+    *out_any = differentiable(r->outs, r->n_outs, roots);
+    for (uint32_t i = 0; i < *out_any; i++) {
+        if (!tn_requires_grad(roots[i])) continue;
+        ones[n] = tn_ones_like(r->s, roots[i]);
+        roots[n++] = roots[i];
     }
     return n;
 }
@@ -171,8 +181,12 @@ static void watch_node(check_target *t, const custom_call *call, const tn_tensor
 static void check_gradients(check_target *t, const custom_call *call, custom_run *r, const watched *in,
                             check_result *out)
 {
-    tn_tensor *roots[CUSTOM_MAX_OUTS], *ones[CUSTOM_MAX_OUTS], *grads[CUSTOM_MAX_INPUTS] = {NULL};
-    uint32_t n_roots = roots_of(r, roots, ones), defined = 0;
+    tn_tensor *roots[CUSTOM_MAX_ITEMS], *ones[CUSTOM_MAX_ITEMS], *grads[CUSTOM_MAX_INPUTS] = {NULL};
+    uint32_t any, n_roots = roots_of(r, roots, ones, &any), defined = 0;
+    if (!any) {
+        check_skip(out, "no result is a tensor that takes a gradient");
+        return;
+    }
     if (!check_that(out, n_roots > 0, "no result requires a gradient, although an input does")) return;
     given_gradients given = {.target = t, .call = call, .in = in, .out = out};
     find_slots(r, &given);
@@ -224,20 +238,22 @@ typedef struct differences {
     const custom_call *call;
     const custom_run *r;
     const watched *in;
-    uint32_t results[CUSTOM_MAX_OUTS], n_results;
+    uint32_t n_results;
 } differences;
 
 static int32_t call_again(void *user, tn_scope *s, tn_tensors given, tn_tensor **out)
 {
     differences *d = user;
     tn_value args[REQUEST_MAX_ARGUMENTS], outs[CUSTOM_MAX_OUTS];
+    tn_tensor *results[CUSTOM_MAX_ITEMS];
     memcpy(args, d->r->args, sizeof args);
     custom_place(s, d->target, d->call->op, d->in->which, d->in->n, given.data, args);
     tn_manual_seed(d->target->ctx, CUSTOM_SEED);
     int32_t status = tn_scope_call(s, d->call->op, args, d->r->n_args, outs, d->r->n_outs);
-    for (uint32_t i = 0; status == TN_OK && i < d->n_results; i++)
-        out[i] = tn_value_as_tensor(outs[d->results[i]]);
-    return status;
+    if (status) return status;
+    const uint32_t n = differentiable(outs, d->r->n_outs, results);
+    for (uint32_t i = 0; i < d->n_results && i < n; i++) out[i] = results[i];
+    return n < d->n_results ? TN_E_CONTRACT : TN_OK;
 }
 
 void custom_differences(check_target *t, const check_case *c, check_result *out)
@@ -257,13 +273,14 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
     } else if (custom_do(&r, call)) {
         check_fail_with_error(out, r.s, "the call, recorded,");
     } else {
-        for (uint32_t i = 0; i < r.n_outs; i++)
-            if (takes_gradient(tn_value_as_tensor(r.outs[i]))) d.results[d.n_results++] = i;
+        tn_tensor *results[CUSTOM_MAX_ITEMS];
+        d.n_results = differentiable(r.outs, r.n_outs, results);
         tn_gradcheck_options options = {.size = sizeof options,
                                         .n_outs = d.n_results,
                                         .second = !custom_has_tag(t, call, "differentiable_once")};
-        if (d.n_results &&
-            tn_gradcheck(r.s, call_again, &d, (tn_tensors){in.tensors, in.n}, &options) != TN_OK)
+        if (!d.n_results)
+            check_skip(out, "no result is a tensor that takes a gradient");
+        else if (tn_gradcheck(r.s, call_again, &d, (tn_tensors){in.tensors, in.n}, &options) != TN_OK)
             check_fail_with_error(out, r.s, "finite differences");
     }
     custom_close(&r);
@@ -275,11 +292,14 @@ static void compare_results(check_target *t, custom_run *a, custom_run *b, const
 {
     (void)t;
     for (uint32_t i = 0; i < a->n_outs; i++) {
-        tn_tensor *x = tn_value_as_tensor(a->outs[i]), *y = tn_value_as_tensor(b->outs[i]);
+        tn_tensor *want[CUSTOM_MAX_ITEMS], *got[CUSTOM_MAX_ITEMS];
+        const uint32_t n = custom_tensors(&a->outs[i], 1, want, CUSTOM_MAX_ITEMS);
+        const uint32_t found = custom_tensors(&b->outs[i], 1, got, CUSTOM_MAX_ITEMS);
         char what[120];
-        if (!x || !y) continue;
         snprintf(what, sizeof what, "result %u %s", i, way);
-        check_same(out, a->s, what, y, x, check_tolerance_of(tn_tensor_dtype(x)));
+        if (!check_that(out, n == found, "%s has %u tensors, not %u", what, found, n)) continue;
+        for (uint32_t k = 0; k < n; k++)
+            check_same(out, a->s, what, got[k], want[k], check_tolerance_of(tn_tensor_dtype(want[k])));
     }
 }
 
@@ -317,17 +337,17 @@ static void boxed_way(check_target *t, const custom_call *call, custom_run *plai
 /* The call traced, then the trace run on the same arguments made anew: one call, the same results. */
 static void traced_way(check_target *t, const custom_call *call, custom_run *plain, check_result *out)
 {
-    tn_tensor *inputs[CUSTOM_MAX_INPUTS], *others[CUSTOM_MAX_INPUTS], *outs[CUSTOM_MAX_INPUTS],
-        *again[CUSTOM_MAX_INPUTS], *want[CUSTOM_MAX_INPUTS];
+    tn_tensor *inputs[CUSTOM_MAX_ITEMS], *others[CUSTOM_MAX_ITEMS], *outs[CUSTOM_MAX_ITEMS],
+        *again[CUSTOM_MAX_ITEMS], *want[CUSTOM_MAX_ITEMS];
     custom_run r, other;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
     custom_open(&other, t, call, t->device, TN_GRAD_OFF);
-    uint32_t n = custom_tensors(r.args, r.n_args, inputs, CUSTOM_MAX_INPUTS), n_outs = 0;
+    uint32_t n = custom_tensors(r.args, r.n_args, inputs, CUSTOM_MAX_ITEMS), n_outs = 0;
     tn_call_trace *trace = tn_call_trace_begin(t->ctx, (tn_tensors){inputs, n});
     int failed = trace && custom_do(&r, call);
-    if (trace && !failed) n_outs = custom_tensors(r.outs, r.n_outs, outs, CUSTOM_MAX_INPUTS);
+    if (trace && !failed) n_outs = custom_tensors(r.outs, r.n_outs, outs, CUSTOM_MAX_ITEMS);
     int32_t status = trace ? tn_call_trace_end(trace, (tn_tensors){outs, n_outs}) : TN_E_STATE;
-    custom_tensors(other.args, other.n_args, others, CUSTOM_MAX_INPUTS);
+    custom_tensors(other.args, other.n_args, others, CUSTOM_MAX_ITEMS);
     tn_manual_seed(t->ctx, CUSTOM_SEED);
     if (failed) {
         check_fail_with_error(out, r.s, "the call, traced,");
@@ -337,7 +357,7 @@ static void traced_way(check_target *t, const custom_call *call, custom_run *pla
     } else if (tn_call_trace_run(other.s, trace, (tn_tensors){others, n}, again)) {
         check_fail_with_error(out, other.s, "the run of the trace");
     } else {
-        custom_tensors(plain->outs, plain->n_outs, want, CUSTOM_MAX_INPUTS);
+        custom_tensors(plain->outs, plain->n_outs, want, CUSTOM_MAX_ITEMS);
         for (uint32_t i = 0; i < n_outs; i++)
             check_same(out, plain->s, "a result traced", again[i], want[i],
                        check_tolerance_of(tn_tensor_dtype(want[i])));

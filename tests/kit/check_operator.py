@@ -13,6 +13,8 @@ import sys
 WRONG = {
     "mutates": ("schema", "argument 'x' changed"),
     "aliases": ("schema", "shares memory with argument 'x'"),
+    "aliased_list": ("schema", "a tensor of the list that is result 0 shares memory with argument 'x'"),
+    "wrong_once": ("differences", "finite differences"),
     "reads_unsaved": ("gradient", "backward"),
     "gradient_of_number": ("gradient", "which is not a tensor"),
     "no_gradient": ("gradient", "backward gave no gradient"),
@@ -62,12 +64,18 @@ def main():
     kept = [c for c in report["cases"] if c["name"].endswith("/arguments")]
     expect(len(kept) == 1 and "leave 'beta' at the defaults" in kept[0]["reason"], f"what was not varied: {kept}", done)
 
-    for name in ("right", "right_", "right.out", "right_list", "noise", "any", "any_", "any.out"):
+    for name in ("right", "right_", "right.out", "right_list", "noise", "any", "any_", "any.out", "halves", "multiples", "once"):
         done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-")
         expect(done.returncode == 0 and report, f"{name} is right", done)
         passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
-        recorded = {"gradient", "differences"} if name in ("right", "right_", "right_list") else set()
+        recorded = set() if name in ("right.out", "noise", "any", "any_", "any.out") else {"gradient", "differences"}
         expect(passed == {"schema", "shape", "layouts", "traced"} | recorded, f"{name}: these parts ran: {passed}", done)
+    done, report = run(tool, wrong, "--op", "wrong::rank", "--json", "-")
+    skipped = {c["reason"] for c in report["cases"] if c["name"].split("/")[3] in ("gradient", "differences")} if report else {}
+    expect(done.returncode == 0 and "no result is a tensor that takes a gradient" in skipped, f"a number: {skipped}", done)
+    done, report = run(tool, wrong, "--op", "wrong::above_one", "--json", "-")
+    skipped = {c["reason"] for c in report["cases"] if c["name"].split("/")[3] == "shape"} if report else {}
+    expect(done.returncode == 0 and skipped == {"shapes depend on data"}, f"a result of unknown size: {skipped}", done)
     for name, (part, words) in WRONG.items():
         only = [] if part == "call" else ["--filter", "float64"]
         done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-", *only)

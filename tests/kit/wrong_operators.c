@@ -205,6 +205,69 @@ static int32_t gradients_of_list(void *self, const tn_call *call)
     return TN_OK;
 }
 
+/* The two halves of x, as views. */
+static int32_t halves(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *x = call->args[0].as.tensor, **list = tn_scope_memory(s, 2 * sizeof *list);
+    if (!tn_tensor_rank(x))
+        return call->host->error(call->host->context, TN_E_SHAPE, "x must have a dimension");
+    const int64_t n = tn_tensor_size(x, 0) / 2;
+    if (!list) return tn_scope_failed(s);
+    list[0] = tn_narrow(s, x, 0, 0, n);
+    list[1] = tn_narrow(s, x, 0, n, tn_tensor_size(x, 0) - n);
+    call->outs[0] = tn_value_tensors(list, 2);
+    return tn_scope_failed(s);
+}
+/* x and 2 x, in new tensors. */
+static int32_t multiples(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *x = call->args[0].as.tensor, **list = tn_scope_memory(s, 2 * sizeof *list);
+    if (!list) return tn_scope_failed(s);
+    list[0] = tn_mul_scalar(s, x, 1);
+    list[1] = tn_mul_scalar(s, x, 2);
+    call->outs[0] = tn_value_tensors(list, 2);
+    return tn_scope_failed(s);
+}
+static int32_t rank(void *self, const tn_call *call)
+{
+    call->outs[0] = tn_value_int(tn_tensor_rank(call->args[0].as.tensor));
+    return TN_OK;
+}
+/* The gradient of x * x; the operator is tagged as differentiable once. */
+static int32_t square(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *x = call->args[0].as.tensor;
+    return call->host->set_output(call, 0, tn_mul(s, x, x));
+}
+static int32_t square_backward(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *g = tn_mul(s, call->args[0].as.tensor, call->args[1].as.tensor);
+    return call->host->set_output(call, 0, tn_mul_scalar(s, g, self ? 3 : 2)); /* not NULL: wrong */
+}
+/* The elements above 1: how many there are depends on the data. */
+static int32_t at_most_all(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    const int64_t n = tn_tensor_numel(call->args[0].as.tensor);
+    if (x->dtype != TN_FLOAT64)
+        return call->host->error(call->host->context, TN_E_DTYPE, "x must be float64");
+    return slot_define(call, call->host, 0, x->dtype, 1, &n, 0);
+}
+static int32_t above_one(void *self, const tn_call *call)
+{
+    const int64_t n = tn_tensor_numel(call->args[0].as.tensor);
+    int64_t found = 0, k = 0;
+    for (int64_t i = 0; i < n; i++) found += input(call)[i] > 1;
+    int32_t status = call->host->resize_output(call, 0, 1, &found);
+    for (int64_t i = 0; i < n && !status; i++)
+        if (input(call)[i] > 1) output(call)[k++] = input(call)[i];
+    return status;
+}
+
 /* Accepts the mode "tanh" alone. */
 static int32_t of_mode(void *self, const tn_call *call)
 {
@@ -299,6 +362,21 @@ static const tn_operator_def operators[] = {
     DEFINED("calls_itself", "", .composite = calls_itself),
     DEFINED("noise", "", .infer = like_input),
     {.size = sizeof(tn_operator_def),
+     .schema = "wrong::halves(Tensor(a) x) -> Tensor(a)[]",
+     .composite = halves},
+    {.size = sizeof(tn_operator_def),
+     .schema = "wrong::aliased_list(Tensor x) -> Tensor[]",
+     .composite = halves},
+    {.size = sizeof(tn_operator_def),
+     .schema = "wrong::multiples(Tensor x) -> Tensor[]",
+     .composite = multiples},
+    {.size = sizeof(tn_operator_def), .schema = "wrong::rank(Tensor x) -> int", .composite = rank},
+    DEFINED("once", "", .infer = like_input, .composite = square, .backward = square_backward, .saves = "x",
+            .tags = TN_TAG_BIT_DIFFERENTIABLE_ONCE),
+    DEFINED("wrong_once", "", .infer = like_input, .composite = square, .backward = square_backward,
+            .saves = "x", .tags = TN_TAG_BIT_DIFFERENTIABLE_ONCE, .self = (void *)(uintptr_t)doubles),
+    DEFINED("above_one", "", .infer = at_most_all, .tags = TN_TAG_BIT_DATA_DEPENDENT),
+    {.size = sizeof(tn_operator_def),
      .schema = "wrong::rows(Tensor x, Tensor weight, Tensor gate) -> Tensor",
      .infer = like_rows,
      .composite = scaled_rows},
@@ -340,6 +418,7 @@ static const tn_kernel_row rows[] = {
     ROW("two_ways", doubled),
     ROW("overruns", overruns),
     ROW("noise", noise),
+    ROW("above_one", above_one),
     ROW("reads_allocation", reads_allocation),
     STRIDES_ROW(OPERATOR("any", ""), doubled_strided, ANY),
     STRIDES_ROW(IN_PLACE("any_"), doubled_strided, ANY),
