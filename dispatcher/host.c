@@ -177,7 +177,13 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output 
     status = o.strides ? check_strides(f, i, &o) : TN_OK;
     if (status) return status;
     if (o.device) f->device = o.device;
-    return tni_out_strided(f, i, o.dtype, o.rank, o.sizes, o.strides);
+    status = tni_out_strided(f, i, o.dtype, o.rank, o.sizes, o.strides);
+    for (uint32_t d = 0; status && d < o.rank; d++) {
+        if (o.sizes[d] < 0)
+            return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u the size %lld in dimension %u",
+                            i, (long long)o.sizes[d], d);
+    }
+    return status;
 }
 
 int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)

@@ -239,6 +239,12 @@ void custom_shape(check_target *t, const check_case *c, check_result *out)
 
 /* ---- The cases ----------------------------------------------------------------------------------------- */
 
+/* The call did not end as a call that the operator refuses. */
+static void faulty_call(check_target *t, const check_case *c, check_result *out)
+{
+    check_fail(out, "%s", custom_tried(c->data).reason);
+}
+
 /* The operator refuses all guessed calls. */
 static void no_call(check_target *t, const check_case *c, check_result *out)
 {
@@ -326,7 +332,7 @@ void check_custom_operator(check_target *t, check_list *list)
     } parts[] = {{"schema", custom_schema},           {"shape", custom_shape},
                  {"layouts", custom_layouts},         {"gradient", custom_gradient},
                  {"differences", custom_differences}, {"traced", custom_traced}};
-    uint32_t op = tn_operator_find(t->ctx, t->options->op), n = 0, taken = 0;
+    uint32_t op = tn_operator_find(t->ctx, t->options->op), n = 0, taken = 0, faults = 0;
     custom_call none = {0}, *calls = op ? custom_calls(t, list, op, &n) : NULL,
                 *first = check_memory(list, sizeof none);
     const char *name = t->options->op;
@@ -335,8 +341,11 @@ void check_custom_operator(check_target *t, check_list *list)
     tn_clear_error();
     for (uint32_t i = 0; i < n; i++) {
         check_case c = {.tier = 1, .data = &calls[i], .run = refused_call};
-        if (calls[i].given && !calls[i].chosen)
+        const int faulty = custom_tried(&calls[i]).state == CUSTOM_FAULTY;
+        if (faulty) c.run = faulty_call;
+        if (faulty || (calls[i].given && !calls[i].chosen))
             check_add(list, &c, "1/custom/%s/call/%s", name, calls[i].name);
+        faults += (uint32_t)faulty;
         taken += (uint32_t)calls[i].chosen;
         for (uint32_t k = 0; calls[i].chosen && k < sizeof parts / sizeof *parts; k++) {
             c.run = parts[k].run;
@@ -355,7 +364,7 @@ void check_custom_operator(check_target *t, check_list *list)
     tn_clear_error();
     if (t->options->args && op && n == 0)
         check_add(list, &(check_case){.tier = 1, .data = first, .run = unreadable}, "1/custom/%s/call", name);
-    else if (!taken && !(n && calls[0].given))
+    else if (!taken && !faults && !(n && calls[0].given))
         check_add(list, &(check_case){.tier = 1, .data = first, .run = no_call}, "1/custom/%s/call", name);
 }
 

@@ -25,7 +25,8 @@ typedef struct custom_call {
 /* The calls given by --args, or guessed from the schema; `n` of them, in the list's memory. */
 custom_call *custom_calls(check_target *t, check_list *list, uint32_t op, uint32_t *n);
 
-enum { CUSTOM_UNTRIED, CUSTOM_ACCEPTED, CUSTOM_REFUSED, CUSTOM_CRASHED };
+/* FAULTY: the call failed by a fault of the library, not because the operator refuses it. */
+enum { CUSTOM_UNTRIED, CUSTOM_ACCEPTED, CUSTOM_REFUSED, CUSTOM_FAULTY, CUSTOM_CRASHED };
 /* What came of a call. */
 typedef struct custom_try {
     int32_t state;
@@ -46,6 +47,7 @@ void custom_forget_tries(void);
 typedef struct custom_run {
     tn_scope *s;
     uint32_t n_args, n_outs;
+    uint64_t refusals; /* before the call, of kernels whose can_run had agreed */
     tn_value args[REQUEST_MAX_ARGUMENTS], outs[CUSTOM_MAX_OUTS];
 } custom_run;
 /* Opens the scope and makes the arguments on a device (0: on the CPU, as they are). On failure the scope
@@ -77,7 +79,8 @@ uint32_t custom_tensors(const tn_value *values, uint32_t n, tn_tensor **out, uin
 #define CUSTOM_MAX_ITEMS 64
 /* 1 if the call, which has failed, failed by a fault of the library instead of refusing its arguments: `text` says by which
  * one. */
-int custom_fault(const check_target *t, const custom_call *call, const tn_scope *s, char *text, size_t bytes);
+int custom_fault(const check_target *t, const custom_call *call, const custom_run *r, char *text,
+                 size_t bytes);
 
 /* The parts, a case each; c->data is the custom_call. */
 void custom_schema(check_target *t, const check_case *c, check_result *out);

@@ -78,9 +78,23 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
     cJSON_Delete(request);
 }
 
+/* How often a kernel has refused although its can_run had agreed. `text` (NULL: not asked for) receives the last finding. */
+static uint64_t count_refusals(tn_context *ctx, char *text, size_t bytes)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < tn_inspect_finding_count(ctx); i++) {
+        tn_finding f = {.size = sizeof f};
+        if (tn_inspect_finding(ctx, i, &f) || strcmp(f.kind, "refused-after-yes")) continue;
+        count += f.count;
+        if (text) snprintf(text, bytes, "%s", f.text);
+    }
+    return count;
+}
+
 int custom_do(custom_run *r, const custom_call *c)
 {
     if (tn_scope_failed(r->s)) return 1;
+    r->refusals = count_refusals(tn_scope_context(r->s), NULL, 0);
     tn_manual_seed(tn_scope_context(r->s), CUSTOM_SEED);
     return tn_scope_call(r->s, c->op, r->args, r->n_args, r->outs, r->n_outs) != TN_OK;
 }
@@ -139,14 +153,16 @@ static int has_no_text(const char *message, const char *name)
     return at && strncmp(at + strlen(name), " failed: ", strlen(" failed: ")) == 0;
 }
 
-int custom_fault(const check_target *t, const custom_call *call, const tn_scope *s, char *text, size_t bytes)
+int custom_fault(const check_target *t, const custom_call *call, const custom_run *r, char *text,
+                 size_t bytes)
 {
-    const tn_error *error = tn_scope_error(s);
+    const tn_error *error = tn_scope_error(r->s);
+    char refusal[200] = "";
     const char *message = error && error->message ? error->message : "no error was recorded";
     tn_operator_info op = {.size = sizeof op};
     tn_inspect_operator_by_number(t->ctx, call->op, &op);
-    if (t->error_line[0])
-        snprintf(text, bytes, "%s (%s)", t->error_line, message);
+    if (count_refusals(t->ctx, refusal, sizeof refusal) > r->refusals)
+        snprintf(text, bytes, "%s (%s)", refusal, message);
     else if (!error || error->code == TN_E_CONTRACT)
         snprintf(text, bytes, "%s", message);
     else if (has_no_text(message, op.name))

@@ -248,7 +248,7 @@ static void try_layout(layout_run *l, check_result *out)
         describe(l, way, sizeof way);
         if (laid && !custom_do(&l->laid, l->call))
             compare(l, way, out);
-        else if (laid && custom_fault(l->t, l->call, l->laid.s, fault, sizeof fault))
+        else if (laid && custom_fault(l->t, l->call, &l->laid, fault, sizeof fault))
             check_fail(out, "%s: %s", way, fault);
     }
     custom_close(&l->laid);

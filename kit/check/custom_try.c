@@ -19,15 +19,21 @@ custom_try custom_tried(const custom_call *call)
     return call->number < tries.count ? tries.items[call->number] : (custom_try){0};
 }
 
-/* Skipped: the operator refuses the call. */
+/* Skipped: the operator refuses the call. Failed: it ends by a fault of the library. */
 static void try_call(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
+    char fault[400];
     custom_run r;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
-    if (custom_do(&r, call))
-        check_skip(out, "%s", tn_scope_error(r.s) ? tn_scope_error(r.s)->message : "no error was recorded");
+    if (custom_do(&r, call)) {
+        if (custom_fault(t, call, &r, fault, sizeof fault))
+            check_fail(out, "%s", fault);
+        else
+            check_skip(out, "%s", tn_scope_error(r.s)->message);
+    }
     custom_close(&r);
+    t->error_line[0] = 0; /* calls that are accepted are cases of the parts, which see the line, too */
 }
 
 static void list_tries(check_target *t, check_list *list)
@@ -55,6 +61,7 @@ static void keep(const check_entry *e)
     }
     custom_try *to = &tries.items[number];
     to->state = r->outcome == CHECK_SKIPPED   ? CUSTOM_REFUSED
+                : r->outcome == CHECK_FAILED  ? CUSTOM_FAULTY
                 : r->outcome == CHECK_CRASHED ? CUSTOM_CRASHED
                                               : CUSTOM_ACCEPTED;
     snprintf(to->reason, sizeof to->reason, "%.*s", (int)sizeof to->reason - 1, r->reason);

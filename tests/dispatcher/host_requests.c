@@ -279,13 +279,16 @@ static int32_t wrong_rule(void *self, const tn_call *call)
                             .dtype = TN_FLOAT32,
                             .rank = TN_MAX_RANK + 1,
                             .sizes = sizes},
-                    bare = {.size = sizeof bare, .dtype = TN_FLOAT32, .rank = 1};
+                    bare = {.size = sizeof bare, .dtype = TN_FLOAT32, .rank = 1},
+                    negative = {.size = sizeof negative, .dtype = TN_FLOAT32, .rank = 2, .sizes = strides};
     expect_refusal(call->host->define_output(call, 1, &output), TN_E_CONTRACT,
                    "define_output: there is no output 1 (test::asks has 1 result)");
     expect_refusal(call->host->define_output(call, 0, &deep), TN_E_CONTRACT,
                    "asks: the shape rule defined output 0 of rank 65");
     expect_refusal(call->host->define_output(call, 0, &bare), TN_E_CONTRACT,
                    "asks: the shape rule defined output 0 of rank 1");
+    expect_refusal(call->host->define_output(call, 0, &negative), TN_E_CONTRACT,
+                   "asks: the shape rule gave output 0 the size -1 in dimension 1");
     expect_refusal(call->host->native(call, TN_NATIVE_STREAM, NULL, &native), TN_E_STATE,
                    "native: a shape rule or composite has no device");
     expect_refusal(call->host->keep_alive(call, &runs, forget), TN_E_STATE,

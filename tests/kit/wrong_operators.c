@@ -140,6 +140,27 @@ static int32_t overruns(void *self, const tn_call *call)
     return TN_OK;
 }
 
+/* ---- Calls that fail by a fault of the library, for tensors of two dimensions ---- */
+
+static int32_t refuses_late(void *self, const tn_call *call)
+{
+    return tn_desc(call->args[0].as.tensor)->rank == 2 ? TN_E_UNSUPPORTED : doubled(self, call);
+}
+static int32_t bad_status(void *self, const tn_call *call)
+{
+    return tn_desc(call->args[0].as.tensor)->rank == 2 ? -77 : like_input(self, call);
+}
+static int32_t no_text(void *self, const tn_call *call)
+{
+    return tn_desc(call->args[0].as.tensor)->rank == 2 ? TN_E_SHAPE : like_input(self, call);
+}
+static int32_t negative_size(void *self, const tn_call *call)
+{
+    static const int64_t sizes[] = {3, -1};
+    if (tn_desc(call->args[0].as.tensor)->rank != 2) return like_input(self, call);
+    return slot_define(call, call->host, 0, TN_FLOAT64, 2, sizes, 0);
+}
+
 /* ---- Layouts ---- */
 
 /* Reads and writes tensors of any strides. */
@@ -357,6 +378,10 @@ static const tn_operator_def operators[] = {
     {.size = sizeof(tn_operator_def), .schema = IN_PLACE("ignores_strides_"), .infer = like_input},
     {.size = sizeof(tn_operator_def), .schema = GIVEN("any.out"), .infer = like_input},
     {.size = sizeof(tn_operator_def), .schema = IN_PLACE("writes_between_"), .infer = like_input},
+    DEFINED("refuses_late", "", .infer = like_input),
+    DEFINED("bad_status", "", .infer = bad_status, .composite = doubled_composite),
+    DEFINED("no_text", "", .infer = no_text, .composite = doubled_composite),
+    DEFINED("negative_size", "", .infer = negative_size, .composite = doubled_composite),
     DEFINED("needs_number", ", int k", .composite = doubled_composite),
     DEFINED("overruns", "", .infer = like_input),
     DEFINED("calls_itself", "", .composite = calls_itself),
@@ -420,6 +445,7 @@ static const tn_kernel_row rows[] = {
     ROW("noise", noise),
     ROW("above_one", above_one),
     ROW("reads_allocation", reads_allocation),
+    ROW("refuses_late", refuses_late),
     STRIDES_ROW(OPERATOR("any", ""), doubled_strided, ANY),
     STRIDES_ROW(IN_PLACE("any_"), doubled_strided, ANY),
     STRIDES_ROW(GIVEN("any.out"), doubled_strided, ANY),
