@@ -219,7 +219,7 @@ static void check_rows(report *r)
     for (uint32_t i = 0; i < tn_inspect_candidate_count(r->ctx); i++) {
         tn_candidate_info c = {.size = sizeof(c)};
         if (tn_inspect_candidate(r->ctx, i, &c) != TN_OK || c.state != TN_CANDIDATE_LOADED) continue;
-        misspelt_rows(r->ctx, c.name, say_row, &(row_problem){r, c.name});
+        misspelt_rows(r->ctx, &(unused_rows){.plugin = c.name}, say_row, &(row_problem){r, c.name});
         rows_of_unknown_types(r->ctx, c.name, say_row, &(row_problem){r, c.name});
     }
 }

@@ -8,21 +8,51 @@
 #include <tenon/context.h>
 #include <tenon/op.h>
 
-/* Reads unused row i; 0 if it is one of another plugin, or for another reason. */
+/* Reads unused row i; 0 if it is one of another plugin than this (NULL: of any), or for another reason. */
 static int read_row(tn_context *ctx, uint32_t i, const char *plugin, uint32_t why, tn_unused_row_info *out)
 {
     *out = (tn_unused_row_info){.size = sizeof *out};
-    return !tn_inspect_unused_row(ctx, i, out) && strcmp(out->plugin, plugin) == 0 && out->why == why;
+    return !tn_inspect_unused_row(ctx, i, out) && (!plugin || strcmp(out->plugin, plugin) == 0) &&
+           out->why == why;
 }
 
 /* ---- Operators ---------------------------------------------------------------------------------------- */
 
-/* Whether an operator of that namespace is defined: `length` is that of "myop::". */
-static int has_namespace(tn_context *ctx, const char *name, size_t length)
+/* "myop" of "myop::f": its length; 0 if there is none. */
+static size_t namespace_length(const char *name)
 {
+    const char *colons = strstr(name, "::");
+    return colons ? (size_t)(colons - name) : 0;
+}
+
+/* Whether two texts are equal but for one letter that is replaced, added or left out. */
+static int is_near(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t head = 0, tail = 0;
+    const size_t shorter = n < m ? n : m, longer = n < m ? m : n;
+    while (head < shorter && a[head] == b[head]) head++;
+    while (tail < shorter - head && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
+    return longer - shorter <= 1 && longer - head - tail <= 1;
+}
+
+/* Namespaces shorter than this resemble each other by chance; then the rest of the name must be equal. */
+#define LONG_NAMESPACE 4
+
+/*
+ * Whether an operator of that namespace is defined, or one whose namespace it resembles: then the name of the row is
+ * misspelt. Operators of other namespaces may come with a library.
+ */
+static int has_namespace(tn_context *ctx, const char *name)
+{
+    const size_t length = namespace_length(name);
     for (uint32_t i = tn_inspect_operator_count(ctx); i-- > 0;) { /* those of libraries are the last ones */
         tn_operator_info op = {.size = sizeof op};
-        if (tn_inspect_operator(ctx, i, &op) == TN_OK && strncmp(op.name, name, length) == 0) return 1;
+        if (tn_inspect_operator(ctx, i, &op) != TN_OK) continue;
+        const size_t other = namespace_length(op.name);
+        if (!is_near(name, length, op.name, other)) continue;
+        if (length == other && strncmp(op.name, name, length) == 0) return 1;
+        if ((length >= LONG_NAMESPACE && other >= LONG_NAMESPACE) || !strcmp(name + length, op.name + other))
+            return 1;
     }
     return 0;
 }
@@ -41,18 +71,32 @@ static void explain(tn_context *ctx, const char *schema, const char *name, char 
              similar ? similar : "");
 }
 
-uint32_t misspelt_rows(tn_context *ctx, const char *plugin, say_rows *say, void *user)
+/* A row of the namespace of `op`, or of one that it resembles. */
+static int is_beside(const char *row, const char *op)
+{
+    return is_near(row, namespace_length(row), op, namespace_length(op));
+}
+
+uint32_t misspelt_rows(tn_context *ctx, const unused_rows *which, say_rows *say, void *user)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < tn_inspect_unused_row_count(ctx); i++) {
         tn_unused_row_info row;
         char name[128], text[512];
-        if (!read_row(ctx, i, plugin, TN_UNUSED_OPERATOR, &row)) continue;
+        if (!read_row(ctx, i, which->plugin, TN_UNUSED_OPERATOR, &row)) continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(row.schema, "("), row.schema);
-        /* Operators of other namespaces may come with a library. */
-        const char *colons = strstr(name, "::");
-        if (colons && !has_namespace(ctx, name, (size_t)(colons - name) + 2)) continue;
-        explain(ctx, row.schema, name, text, sizeof text);
+        if (!which->plugin && !is_beside(name, which->op)) continue;
+        if (!has_namespace(ctx, name)) {
+            if (!which->foreign) continue;
+            snprintf(text, sizeof text,
+                     "no operator of the namespace of the kernel row '%s' is defined, so nothing calls it "
+                     "unless another library defines it",
+                     name);
+        } else if (which->foreign) {
+            continue;
+        } else {
+            explain(ctx, row.schema, name, text, sizeof text);
+        }
         say(user, text);
         found++;
     }

@@ -289,21 +289,65 @@ static void count_row(void *user, const char *text)
     (void)user, (void)text;
 }
 
+/* Of the library, or near the operator if it was found by its manifest. */
+static unused_rows rows_of(const check_target *t, int foreign)
+{
+    return (unused_rows){t->options->plugin ? t->plugin : NULL, t->options->op, foreign};
+}
+
+static void tell_misspelt(check_target *t, const check_case *c, check_result *out)
+{
+    const unused_rows which = rows_of(t, 0);
+    misspelt_rows(t->ctx, &which, fail_with, out);
+}
+
 static void skip_with(void *user, const char *text)
 {
     check_skip(user, "%s", text);
 }
 
-/* Rows of the library that no operator uses. */
-static void unused_rows(check_target *t, const check_case *c, check_result *out)
+static void tell_foreign(check_target *t, const check_case *c, check_result *out)
 {
-    misspelt_rows(t->ctx, t->plugin, fail_with, out);
+    const unused_rows which = rows_of(t, 1);
+    misspelt_rows(t->ctx, &which, skip_with, out);
 }
 
 /* Rows for a device type that no plugin here has: it may be another vendor's. */
 static void rows_elsewhere(check_target *t, const check_case *c, check_result *out)
 {
-    rows_of_unknown_types(t->ctx, t->plugin, skip_with, out);
+    rows_of_unknown_types(t->ctx, rows_of(t, 0).plugin, skip_with, out);
+}
+
+static void list_rows(check_target *t, check_list *list)
+{
+    const unused_rows misspelt = rows_of(t, 0), foreign = rows_of(t, 1);
+    if (misspelt_rows(t->ctx, &misspelt, count_row, NULL))
+        check_add(list, &(check_case){.tier = 1, .run = tell_misspelt}, "1/custom/%s/rows", t->options->op);
+    if (misspelt_rows(t->ctx, &foreign, count_row, NULL))
+        check_add(list, &(check_case){.tier = 1, .run = tell_foreign}, "1/custom/%s/rows/namespace",
+                  t->options->op);
+    if (rows_of_unknown_types(t->ctx, misspelt.plugin, count_row, NULL))
+        check_add(list, &(check_case){.tier = 1, .run = rows_elsewhere}, "1/custom/%s/rows/devices",
+                  t->options->op);
+}
+
+/* ---- What was found when the library was loaded --------------------------------------------------------- */
+
+static void tell_finding(check_target *t, const check_case *c, check_result *out)
+{
+    check_fail(out, "when the library was loaded: %s", (const char *)c->data);
+}
+
+static void list_findings(check_target *t, check_list *list)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tn_inspect_finding_count(t->ctx); i++) {
+        tn_finding f = {.size = sizeof f};
+        if (tn_inspect_finding(t->ctx, i, &f) || (t->options->plugin && strcmp(f.plugin, t->plugin)))
+            continue;
+        check_case c = {.tier = 1, .run = tell_finding, .data = check_text(list, "%s: %s", f.kind, f.text)};
+        check_add(list, &c, "1/custom/%s/load/%u", t->options->op, ++count);
+    }
 }
 
 /* The names of the arguments that guessed calls leave at their defaults, in the list's memory; NULL: none. */
@@ -357,10 +401,8 @@ void check_custom_operator(check_target *t, check_list *list)
         check_add(list, &(check_case){.tier = 1, .data = kept, .run = tell_kept}, "1/custom/%s/arguments",
                   name);
     custom_list_refused(t, list, calls, n);
-    if (misspelt_rows(t->ctx, t->plugin, count_row, NULL))
-        check_add(list, &(check_case){.tier = 1, .run = unused_rows}, "1/custom/%s/rows", name);
-    if (rows_of_unknown_types(t->ctx, t->plugin, count_row, NULL))
-        check_add(list, &(check_case){.tier = 1, .run = rows_elsewhere}, "1/custom/%s/rows/devices", name);
+    list_rows(t, list);
+    list_findings(t, list);
     tn_clear_error();
     if (t->options->args && op && n == 0)
         check_add(list, &(check_case){.tier = 1, .data = first, .run = unreadable}, "1/custom/%s/call", name);
@@ -373,8 +415,9 @@ static void tell(check_run *run)
 {
     static const char *const columns[] = {"part",    "calls",         "passed", "failed",
                                           "skipped", "first finding", NULL};
-    static const char *const names[] = {"call",        "schema", "shape",     "layouts", "gradient",
-                                        "differences", "traced", "arguments", "refused", "rows"};
+    static const char *const names[] = {"call",     "schema",      "shape",  "layouts",
+                                        "gradient", "differences", "traced", "arguments",
+                                        "refused",  "rows",        "load"};
     cJSON *table = check_table(run, "custom", run->options->op, columns);
     for (uint32_t p = 0; p < sizeof names / sizeof *names; p++) {
         uint32_t counts[CHECK_OUTCOMES] = {0}, count = 0;

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tenon check --op`: the example passes, and each operator that is wrong is found in the part that it is wrong in.
 
-    check_operator.py TENON EXAMPLE WRONG_OPERATORS MISSPELT_OPERATORS
+    check_operator.py TENON EXAMPLE WRONG_OPERATORS MISSPELT_OPERATORS OTHER_NAMESPACE PLUGINS
 """
 import json
 import os
 import subprocess
 import sys
+import tempfile
 
 # operator: (part, a word of the finding)
 WRONG = {
@@ -40,8 +41,8 @@ WRONG = {
 }
 
 
-def run(tool, *arguments):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
+def run(tool, *arguments, **environment):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")} | environment
     done = subprocess.run([tool, "check", *arguments], capture_output=True, text=True, env=clean, timeout=600)
     try:
         return done, json.loads(done.stdout)
@@ -60,7 +61,7 @@ def parts_failed(report):
 
 
 def main():
-    tool, example, wrong, misspelt = sys.argv[1:5]
+    tool, example, wrong, misspelt, other, plugins = sys.argv[1:7]
     done, report = run(tool, example, "--op", "mylib::smooth_max", "--json", "-")
     expect(done.returncode == 0 and report, "the example is as it should be", done)
     passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
@@ -142,6 +143,22 @@ def main():
     elsewhere = [c["reason"] for c in report["cases"] if c["name"].endswith("/rows/devices") and c["outcome"] == "skipped"]
     expect(elsewhere == ["1 kernel row for the device type 'cpuu' waits: no plugin in the search path has it; is the name misspelt?"],
            f"a row for a device that nobody has: {elsewhere}", done)
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/misspelt.json", "w") as manifest:
+            json.dump({"tenon_manifest": 1, "name": "wrong_operators", "library": os.path.abspath(misspelt)}, manifest)
+        done, report = run(tool, "--device", "cpu", "--op", "wrong::right", "--json", "-", "--filter", "rows", TENON_PLUGIN_PATH=f"{plugins}/cpu:{folder}", TENON_PLUGIN_PROBE="never")
+    found = parts_failed(report).get("rows", "") if report else ""
+    expect("no operator has the name 'wrong::rihgt'" in found, f"a misspelt row of a library with a manifest: {found}", done)
+    done, report = run(tool, other, "--op", "wrong::right", "--json", "-", "--filter", "rows")
+    rows = {c["name"].split("/", 3)[3]: (c["outcome"], c["reason"]) for c in report["cases"]}
+    expect(rows["rows"][0] == "failed" and "no operator has the name 'wrongs::right'" in rows["rows"][1]
+           and "did you mean wrong::right" in rows["rows"][1], f"a misspelt namespace: {rows}", done)
+    expect(rows["rows/namespace"][0] == "skipped" and "the kernel row 'elsewhere::right'" in rows["rows/namespace"][1],
+           f"a namespace of another library: {rows}", done)
+    done, report = run(tool, other, "--op", "wrong::any", "--json", "-", TENON_VALIDATE="1",
+                       TENON_PLUGIN_PATH=f"{plugins}/cpu:{plugins}/shims", TENON_PLUGIN_PROBE="never")
+    found = parts_failed(report).get("load", "") if report else ""
+    expect("the row of wrong::longer has size 0" in found, f"a finding when the library is loaded: {found}", done)
     done, _ = run(tool, wrong, "--op", "wrong::nothing")
     expect(done.returncode == 1 and "no operator 'wrong::nothing'" in done.stdout, "an operator that is not there", done)
     done, _ = run(tool, wrong, "--args", "[]")

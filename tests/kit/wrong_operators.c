@@ -458,6 +458,11 @@ static const tn_kernel_row rows[] = {
 #ifdef MISSPELT
     ROW("rihgt", doubled),
 #endif
+#ifdef OTHER_NAMESPACE
+    SCHEMA_ROW("wrongs::right(Tensor x) -> Tensor", doubled),
+    SCHEMA_ROW("elsewhere::right(Tensor x) -> Tensor", doubled),
+    {.strides = TN_STRIDES_CONTIGUOUS, .schema = OPERATOR("longer", ""), .run = doubled}, /* of size 0 */
+#endif
 };
 
 static int32_t init(const tn_host *host, void **out_self)
