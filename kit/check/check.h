@@ -157,6 +157,9 @@ void check_fail_with_error(check_result *out, const tn_scope *s, const char *wha
 int check_that(check_result *out, int condition, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What the case is doing, "backward ran": the reason of a crash ends with the last such text. */
+void check_doing(const check_target *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The seed of one case: from --seed and the name, so that neither order nor filter changes it. */
 uint64_t check_seed(const check_target *t, const check_case *c);
 

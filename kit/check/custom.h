@@ -46,6 +46,8 @@ void custom_forget_tries(void);
 /* A call and its results, in one scope. */
 typedef struct custom_run {
     tn_scope *s;
+    const check_target *target;
+    tn_device device; /* 0: the CPU */
     uint32_t n_args, n_outs;
     uint64_t refusals; /* before the call, of kernels whose can_run had agreed */
     tn_value args[REQUEST_MAX_ARGUMENTS], outs[CUSTOM_MAX_OUTS];

@@ -59,6 +59,8 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
 {
     cJSON *request = cJSON_Parse(c->text);
     memset(r, 0, sizeof *r);
+    r->target = t;
+    r->device = device ? device : TN_CPU;
     r->s = tn_scope_open_with(
         t->ctx,
         &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = grad_mode, .device = device});
@@ -91,12 +93,40 @@ static uint64_t count_refusals(tn_context *ctx, char *text, size_t bytes)
     return count;
 }
 
+/* Says what runs, so that a crash can be told from its place. */
+static void say_call(const custom_run *r)
+{
+    char name[64];
+    if (TN_DEVICE_TYPE(r->device) == TN_INTERNED_META)
+        check_doing(r->target, "the shape rule ran on the device 'meta', whose tensors have no memory");
+    else
+        check_doing(r->target, "the operator ran on %s",
+                    tn_device_format(r->target->ctx, r->device, name, sizeof name));
+}
+
+/* A composite calls other operators. */
+static void say_nested(void *user, const tn_call_info *info, uint64_t *token)
+{
+    const custom_run *r = user;
+    tn_operator_info op = {.size = sizeof op};
+    char name[64];
+    if (!info->depth || tn_inspect_operator_by_number(r->target->ctx, info->op, &op)) return;
+    check_doing(r->target, "the operator ran on %s: its composite had called %s last",
+                tn_device_format(r->target->ctx, r->device, name, sizeof name), op.name);
+}
+
 int custom_do(custom_run *r, const custom_call *c)
 {
+    const tn_observer observer = {.size = sizeof observer, .user = r, .enter = say_nested};
+    uint64_t handle = 0;
     if (tn_scope_failed(r->s)) return 1;
     r->refusals = count_refusals(tn_scope_context(r->s), NULL, 0);
     tn_manual_seed(tn_scope_context(r->s), CUSTOM_SEED);
-    return tn_scope_call(r->s, c->op, r->args, r->n_args, r->outs, r->n_outs) != TN_OK;
+    say_call(r);
+    if (r->target->log_stream && tn_observer_add(r->target->ctx, &observer, &handle)) handle = 0;
+    int32_t status = tn_scope_call(r->s, c->op, r->args, r->n_args, r->outs, r->n_outs);
+    if (handle) tn_observer_remove(r->target->ctx, handle);
+    return status != TN_OK;
 }
 
 void custom_close(custom_run *r)

@@ -194,6 +194,7 @@ static void check_gradients(check_target *t, const custom_call *call, custom_run
         if (i == 0 || tn_grad_fn(roots[i]) != tn_grad_fn(roots[i - 1])) watch_node(t, call, roots[i], &given);
     tn_backward_options options = {
         .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n_roots}};
+    check_doing(t, "backward ran");
     if (tn_grad(r->s, (tn_tensors){roots, n_roots}, (tn_tensors){in->tensors, in->n}, &options, grads) !=
         TN_OK) {
         check_fail_with_error(out, r->s, "backward (it may read only what `saves` names)");
@@ -213,6 +214,7 @@ static void check_gradients(check_target *t, const custom_call *call, custom_run
             same = tn_tensor_size(grads[i], d) == tn_tensor_size(x, d);
         check_that(out, same, "the gradient of %s has another shape than the argument", name);
     }
+    check_doing(t, "backward had run");
     check_that(out, defined > 0, "backward gave no gradient");
 }
 
@@ -278,6 +280,7 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
         tn_gradcheck_options options = {.size = sizeof options,
                                         .n_outs = d.n_results,
                                         .second = !custom_has_tag(t, call, "differentiable_once")};
+        check_doing(t, "the operator or its backward ran for finite differences");
         if (!d.n_results)
             check_skip(out, "no result is a tensor that takes a gradient");
         else if (tn_gradcheck(r.s, call_again, &d, (tn_tensors){in.tensors, in.n}, &options) != TN_OK)

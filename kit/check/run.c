@@ -22,6 +22,7 @@ typedef struct worker {
     pid_t pid; /* 0: none */
     int to, from;
     int64_t running; /* number of the case that runs, -1: none */
+    char doing[240]; /* what that case said last, see check_doing */
     double deadline;
     char *buffer; /* what it wrote, up to the end of a line */
     size_t used, room;
@@ -92,17 +93,21 @@ static int start(runner *r, worker *w)
 static void ask(runner *r, worker *w, int64_t number)
 {
     w->running = number;
+    w->doing[0] = 0;
     w->deadline = seconds_now() + (double)r->run->options->timeout;
     dprintf(w->to, "%lld\n", (long long)number);
 }
 
-/* Lines that begin with '#' are log lines of the case that runs. */
+/* Lines that begin with '#' are log lines of the case that runs; with "#@", what it is doing. */
 static char *pass_log(runner *r, worker *w)
 {
     char *end;
     while ((end = strchr(w->buffer, '\n')) && w->buffer[0] == '#') {
         *end = 0;
-        if (w->running >= 0) check_log_line(r->run->entries[w->running].result.log, w->buffer + 1);
+        if (w->buffer[1] == '@')
+            snprintf(w->doing, sizeof w->doing, "%.*s", (int)sizeof w->doing - 1, w->buffer + 2);
+        else if (w->running >= 0)
+            check_log_line(r->run->entries[w->running].result.log, w->buffer + 1);
         w->used -= (size_t)(end + 1 - w->buffer);
         memmove(w->buffer, end + 1, w->used + 1);
     }
@@ -201,6 +206,8 @@ static void take_crash(runner *r, worker *w, int late)
     int status = reap(w, 5);
     out->outcome = CHECK_CRASHED;
     describe_end(status, out->reason, sizeof out->reason);
+    const size_t used = strlen(out->reason);
+    if (w->doing[0]) snprintf(out->reason + used, sizeof out->reason - used, ", while %s", w->doing);
     if (late)
         snprintf(out->reason, sizeof out->reason, "not done after %u second%s", r->run->options->timeout,
                  r->run->options->timeout == 1 ? "" : "s");

@@ -35,6 +35,20 @@ static void note_log(void *user, int32_t level, const char *text)
     pthread_mutex_unlock(&log_lock);
 }
 
+void check_doing(const check_target *t, const char *format, ...)
+{
+    va_list args;
+    if (!t->log_stream) return;
+    pthread_mutex_lock(&log_lock);
+    fputs("#@", t->log_stream);
+    va_start(args, format);
+    vfprintf(t->log_stream, format, args);
+    va_end(args);
+    fputc('\n', t->log_stream);
+    fflush(t->log_stream);
+    pthread_mutex_unlock(&log_lock);
+}
+
 static const char *last_error(void)
 {
     return tn_last_error() && tn_last_error()->message ? tn_last_error()->message : "unknown error";
@@ -84,7 +98,10 @@ static int load(check_target *t, char *reason, size_t bytes)
         t->ctx = NULL;
         status = make_context(t) ? TN_E_STATE : tn_library_open(t->ctx, t->library, NULL);
     }
-    if (status == TN_OK || (status == TN_E_EXISTS && find_candidate(t, t->library, &c))) return 0;
+    /* It was loaded before. The error of an `init` may have the same status: an operator that is defined already. */
+    if (status == TN_E_EXISTS && find_candidate(t, t->library, &c) && c.state == TN_CANDIDATE_LOADED)
+        return 0;
+    if (status == TN_OK) return 0;
     snprintf(reason, bytes, "cannot be loaded: %s", last_error());
     return 1;
 }

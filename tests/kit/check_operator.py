@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tenon check --op`: the example passes, and each operator that is wrong is found in the part that it is wrong in.
 
-    check_operator.py TENON EXAMPLE WRONG_OPERATORS MISSPELT_OPERATORS OTHER_NAMESPACE PLUGINS
+    check_operator.py TENON EXAMPLE WRONG_OPERATORS MISSPELT_OPERATORS OTHER_NAMESPACE TWICE PLUGINS
 """
 import json
 import os
@@ -35,6 +35,8 @@ WRONG = {
     "bad_status": ("call", "the shape rule of wrong::bad_status returned -77, not a valid status code"),
     "no_text": ("call", "wrong::no_text failed: bad shape (a function that fails records why with host->error"),
     "negative_size": ("call", "the shape rule gave output 0 the size -1 in dimension 1"),
+    "reads_elements": ("shape", "while the shape rule ran on the device 'meta', whose tensors have no memory"),
+    "aborts": ("schema", "crashed: Aborted, while the operator ran on cpu: its composite had called aten::mul.Tensor last"),
     "calls_itself": ("call", "101 calls are nested in each other"),
     "wrong_": ("differences", "finite differences"),
     "wrong_list": ("differences", "finite differences"),
@@ -61,7 +63,7 @@ def parts_failed(report):
 
 
 def main():
-    tool, example, wrong, misspelt, other, plugins = sys.argv[1:7]
+    tool, example, wrong, misspelt, other, twice, plugins = sys.argv[1:8]
     done, report = run(tool, example, "--op", "mylib::smooth_max", "--json", "-")
     expect(done.returncode == 0 and report, "the example is as it should be", done)
     passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
@@ -159,6 +161,8 @@ def main():
                        TENON_PLUGIN_PATH=f"{plugins}/cpu:{plugins}/shims", TENON_PLUGIN_PROBE="never")
     found = parts_failed(report).get("load", "") if report else ""
     expect("the row of wrong::longer has size 0" in found, f"a finding when the library is loaded: {found}", done)
+    done, _ = run(tool, twice, "--op", "wrong::right")
+    expect(done.returncode == 1 and "init failed: operator wrong::aborts is defined already" in done.stdout, "an operator that is defined twice", done)
     done, _ = run(tool, wrong, "--op", "wrong::nothing")
     expect(done.returncode == 1 and "no operator 'wrong::nothing'" in done.stdout, "an operator that is not there", done)
     done, _ = run(tool, wrong, "--args", "[]")

@@ -5,6 +5,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/operator_library.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/kernel.h>
 #include <tenon/ops.h>
@@ -159,6 +160,22 @@ static int32_t negative_size(void *self, const tn_call *call)
     static const int64_t sizes[] = {3, -1};
     if (tn_desc(call->args[0].as.tensor)->rank != 2) return like_input(self, call);
     return slot_define(call, call->host, 0, TN_FLOAT64, 2, sizes, 0);
+}
+
+/* Reads an element of x, which has none on the device 'meta'. */
+static int32_t reads_elements(void *self, const tn_call *call)
+{
+    const tn_tensor *x = call->args[0].as.tensor;
+    if (tn_desc(x)->dtype == TN_FLOAT64 && tn_tensor_numel(x) &&
+        *(volatile const double *)tn_desc(x)->host < 0)
+        return call->host->error(call->host->context, TN_E_ARGUMENT, "x must be positive");
+    return like_input(self, call);
+}
+/* Ends the process behind a call of an operator. */
+static int32_t aborts(void *self, const tn_call *call)
+{
+    tn_mul(call->host->call_scope(call), call->args[0].as.tensor, call->args[0].as.tensor);
+    abort();
 }
 
 /* ---- Layouts ---- */
@@ -382,6 +399,11 @@ static const tn_operator_def operators[] = {
     DEFINED("bad_status", "", .infer = bad_status, .composite = doubled_composite),
     DEFINED("no_text", "", .infer = no_text, .composite = doubled_composite),
     DEFINED("negative_size", "", .infer = negative_size, .composite = doubled_composite),
+    DEFINED("reads_elements", "", .infer = reads_elements, .composite = doubled_composite),
+    DEFINED("aborts", "", .composite = aborts),
+#ifdef TWICE
+    DEFINED("aborts", "", .composite = aborts),
+#endif
     DEFINED("needs_number", ", int k", .composite = doubled_composite),
     DEFINED("overruns", "", .infer = like_input),
     DEFINED("calls_itself", "", .composite = calls_itself),
