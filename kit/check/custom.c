@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tenon check --op ns::name LIB.so`: whether a custom operator behaves as its schema and registration say.
- * Six parts, with a case for each call that the operator accepts: schema, shape, layouts, gradient,
- * differences, traced.
+ * Seven parts, with a case for each call that the operator accepts: schema, shape, layouts, gradient,
+ * differences, traced, leaks.
  */
 #include "custom.h"
 
@@ -373,9 +373,13 @@ void check_custom_operator(check_target *t, check_list *list)
     static const struct {
         const char *name;
         check_fn run;
-    } parts[] = {{"schema", custom_schema},           {"shape", custom_shape},
-                 {"layouts", custom_layouts},         {"gradient", custom_gradient},
-                 {"differences", custom_differences}, {"traced", custom_traced}};
+    } parts[] = {{"schema", custom_schema},
+                 {"shape", custom_shape},
+                 {"layouts", custom_layouts},
+                 {"gradient", custom_gradient},
+                 {"differences", custom_differences},
+                 {"traced", custom_traced},
+                 {"leaks", custom_leaks}};
     uint32_t op = tn_operator_find(t->ctx, t->options->op), n = 0, taken = 0, faults = 0;
     custom_call none = {0}, *calls = op ? custom_calls(t, list, op, &n) : NULL,
                 *first = check_memory(list, sizeof none);
@@ -402,6 +406,9 @@ void check_custom_operator(check_target *t, check_list *list)
                   name);
     custom_list_refused(t, list, calls, n);
     list_rows(t, list);
+    if (t->options->plugin && taken)
+        check_add(list, &(check_case){.tier = 1, .run = custom_library_leaks}, "1/custom/%s/leaks/library",
+                  name);
     list_findings(t, list);
     tn_clear_error();
     if (t->options->args && op && n == 0)
@@ -415,9 +422,8 @@ static void tell(check_run *run)
 {
     static const char *const columns[] = {"part",    "calls",         "passed", "failed",
                                           "skipped", "first finding", NULL};
-    static const char *const names[] = {"call",     "schema",      "shape",  "layouts",
-                                        "gradient", "differences", "traced", "arguments",
-                                        "refused",  "rows",        "load"};
+    static const char *const names[] = {"call",   "schema", "shape",     "layouts", "gradient", "differences",
+                                        "traced", "leaks",  "arguments", "refused", "rows",     "load"};
     cJSON *table = check_table(run, "custom", run->options->op, columns);
     for (uint32_t p = 0; p < sizeof names / sizeof *names; p++) {
         uint32_t counts[CHECK_OUTCOMES] = {0}, count = 0;

@@ -90,6 +90,11 @@ void custom_shape(check_target *t, const check_case *c, check_result *out);
 void custom_gradient(check_target *t, const check_case *c, check_result *out);
 void custom_traced(check_target *t, const check_case *c, check_result *out);
 void custom_layouts(check_target *t, const check_case *c, check_result *out);
+void custom_leaks(check_target *t, const check_case *c, check_result *out);
+/* Of the library as a whole. */
+void custom_library_leaks(check_target *t, const check_case *c, check_result *out);
+/* The call, recorded, and the gradients of its results; skipped if it has none. */
+void custom_backward(check_target *t, const custom_call *call, check_result *out);
 void custom_differences(check_target *t, const check_case *c, check_result *out);
 
 #endif

@@ -233,6 +233,28 @@ void custom_gradient(check_target *t, const check_case *c, check_result *out)
     custom_close(&r);
 }
 
+void custom_backward(check_target *t, const custom_call *call, check_result *out)
+{
+    tn_tensor *roots[CUSTOM_MAX_ITEMS], *ones[CUSTOM_MAX_ITEMS], *grads[CUSTOM_MAX_INPUTS] = {NULL};
+    watched in;
+    custom_run r;
+    uint32_t any;
+    if (!open_watched(t, call, &r, &in, out)) return;
+    if (custom_do(&r, call)) {
+        check_fail_with_error(out, r.s, "the call, recorded,");
+    } else {
+        const uint32_t n = roots_of(&r, roots, ones, &any);
+        const tn_backward_options options = {
+            .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n}};
+        check_doing(t, "backward ran");
+        if (!n || !in.n)
+            check_skip(out, "no gradient flows through this call");
+        else if (tn_grad(r.s, (tn_tensors){roots, n}, (tn_tensors){in.tensors, in.n}, &options, grads))
+            check_fail_with_error(out, r.s, "backward");
+    }
+    custom_close(&r);
+}
+
 /* ---- and agrees with finite differences ---------------------------------------------------------------- */
 
 typedef struct differences {

@@ -4,6 +4,7 @@
  * and behind rounds of equal calls, each twice as long as the one before. A cache stops growing, also where threads that
  * come by chance have caches of their own; a leak grows in each round.
  */
+#include "leaks.h"
 #include "hand.h"
 #include "small_calls.h"
 #include "sources.h"
@@ -13,8 +14,7 @@
 
 /* Calls of the first round; DOUBLINGS: of the last one, as a power of two of them. */
 enum { CALLS = 128, KERNELS = 24, OPENINGS = 6, DOUBLINGS = 5 };
-/* Bytes that count as a leak: of a call less than any block of the heap, as drivers leave some; and of a whole plugin. */
-#define LEAST  24
+/* Bytes of a whole plugin that count as a leak: drivers leave some. */
 #define DRIVER 1024
 
 /* Bytes of the heap that are in use; -1 where the C library does not say. */
@@ -28,10 +28,8 @@ static int64_t heap_bytes(void)
 #endif
 }
 
-/* Does the thing once, and leaves nothing. 0: it failed, and the case has ended. */
-typedef int (*once_fn)(void *data);
-
-static void measure(check_result *out, once_fn once, void *data, int calls, int64_t limit, const char *what)
+void leaks_measure(check_result *out, leaks_once_fn once, void *data, int calls, int64_t limit,
+                   const char *what)
 {
     int64_t grown = 0;
     int n = calls;
@@ -138,12 +136,12 @@ static int use_plugin(void *data)
 
 static const struct {
     const char *name;
-    once_fn once;
+    leaks_once_fn once;
     int of_events, calls, limit;
-} slot_cases[] = {{"stream", use_stream, 0, CALLS, LEAST},
-                  {"event", use_event, 1, CALLS, LEAST},
-                  {"memory", use_memory, 0, CALLS, LEAST},
-                  {"work", use_work, 0, CALLS, LEAST},
+} slot_cases[] = {{"stream", use_stream, 0, CALLS, LEAKS_LEAST},
+                  {"event", use_event, 1, CALLS, LEAKS_LEAST},
+                  {"memory", use_memory, 0, CALLS, LEAKS_LEAST},
+                  {"work", use_work, 0, CALLS, LEAKS_LEAST},
                   {"plugin", use_plugin, 0, OPENINGS, DRIVER}};
 #define SLOT_CASES (sizeof slot_cases / sizeof *slot_cases)
 
@@ -157,8 +155,8 @@ static void run_slots(check_target *t, const check_case *c, check_result *out)
         if (slot_cases[c->number].of_events && !s.h.event)
             check_skip(out, "the plugin has no events");
         else if (s.y)
-            measure(out, slot_cases[c->number].once, &s, slot_cases[c->number].calls,
-                    slot_cases[c->number].limit, slot_cases[c->number].name);
+            leaks_measure(out, slot_cases[c->number].once, &s, slot_cases[c->number].calls,
+                          slot_cases[c->number].limit, slot_cases[c->number].name);
     }
     hand_free(&s.h, 0, s.x, BYTES);
     hand_free(&s.h, 0, s.y, BYTES);
@@ -199,7 +197,7 @@ static void run_kernel(check_target *t, const check_case *c, check_result *out)
     if (call_arguments(s, &k.plan, t->device, k.args))
         check_fail_with_error(out, s, op);
     else
-        measure(out, use_kernel, &k, KERNELS, LEAST, op);
+        leaks_measure(out, use_kernel, &k, KERNELS, LEAKS_LEAST, op);
     tn_scope_close(s);
 }
 
@@ -258,9 +256,10 @@ static void run_graphs(check_target *t, const check_case *c, check_result *out)
         tn_device_synchronize(t->ctx, t->device)) {
         check_fail_with_error(out, g.s, "a stream");
     } else if (c->number) {
-        measure(out, use_graph, &g, KERNELS, LEAST, "a graph that is made, replayed and released");
+        leaks_measure(out, use_graph, &g, KERNELS, LEAKS_LEAST,
+                      "a graph that is made, replayed and released");
     } else if (capture(&g, &g.graph)) {
-        measure(out, use_replay, &g, CALLS, LEAST, "replay");
+        leaks_measure(out, use_replay, &g, CALLS, LEAKS_LEAST, "replay");
     } else if (out->outcome == CHECK_PASSED) {
         check_fail_with_error(out, NULL, "a graph");
     }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tenon check --op`: the example passes, and each operator that is wrong is found in the part that it is wrong in.
 
-    check_operator.py TENON EXAMPLE WRONG_OPERATORS MISSPELT_OPERATORS OTHER_NAMESPACE TWICE PLUGINS
+    check_operator.py TENON EXAMPLE WRONG_OPERATORS MISSPELT_OPERATORS OTHER_NAMESPACE TWICE PLUGINS [sanitized]
 """
 import json
 import os
@@ -43,6 +43,10 @@ WRONG = {
 }
 
 
+# Not in builds with a sanitizer, which would report them, too.
+LEAKS = ("leaks_heap", "leaks_of_host", "leaks_in_backward")
+
+
 def run(tool, *arguments, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")} | environment
     done = subprocess.run([tool, "check", *arguments], capture_output=True, text=True, env=clean, timeout=600)
@@ -64,10 +68,11 @@ def parts_failed(report):
 
 def main():
     tool, example, wrong, misspelt, other, twice, plugins = sys.argv[1:8]
+    sanitized = sys.argv[8:] == ["sanitized"]
     done, report = run(tool, example, "--op", "mylib::smooth_max", "--json", "-")
     expect(done.returncode == 0 and report, "the example is as it should be", done)
     passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
-    expect(passed == {"schema", "shape", "layouts", "gradient", "differences", "traced"}, f"all parts ran: {passed}", done)
+    expect(passed == {"schema", "shape", "layouts", "gradient", "differences", "traced", "leaks"}, f"all parts ran: {passed}", done)
     kept = [c for c in report["cases"] if c["name"].endswith("/arguments")]
     expect(len(kept) == 1 and "leave 'beta' at the defaults" in kept[0]["reason"], f"what was not varied: {kept}", done)
 
@@ -76,7 +81,7 @@ def main():
         expect(done.returncode == 0 and report, f"{name} is right", done)
         passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
         recorded = set() if name in ("right.out", "noise", "any", "any_", "any.out") else {"gradient", "differences"}
-        expect(passed == {"schema", "shape", "layouts", "traced"} | recorded, f"{name}: these parts ran: {passed}", done)
+        expect(passed == {"schema", "shape", "layouts", "traced", "leaks"} | recorded, f"{name}: these parts ran: {passed}", done)
     done, report = run(tool, wrong, "--op", "wrong::rank", "--json", "-")
     skipped = {c["reason"] for c in report["cases"] if c["name"].split("/")[3] in ("gradient", "differences")} if report else {}
     expect(done.returncode == 0 and "no result is a tensor that takes a gradient" in skipped, f"a number: {skipped}", done)
@@ -98,7 +103,7 @@ def main():
 
     call = '[{"t": [2, 3], "d": "float64", "low": 1, "high": 2}, 7]'
     done, report = run(tool, wrong, "--op", "wrong::needs_number", "--args", call, "--json", "-")
-    expect(done.returncode == 0 and report and all("given 1" in c["name"] for c in report["cases"]), "a given call", done)
+    expect(done.returncode == 0 and report and all("given 1" in c["name"] or c["name"].endswith("/leaks/library") for c in report["cases"]), "a given call", done)
     done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", '[{"t": [2], "d": "float64"}, "seven"]')
     expect(done.returncode == 1 and "given call" in done.stdout, "a given call that is refused", done)
     expect(".c:" not in done.stdout, "no line of the tool's own source", done)
@@ -145,6 +150,15 @@ def main():
     elsewhere = [c["reason"] for c in report["cases"] if c["name"].endswith("/rows/devices") and c["outcome"] == "skipped"]
     expect(elsewhere == ["1 kernel row for the device type 'cpuu' waits: no plugin in the search path has it; is the name misspelt?"],
            f"a row for a device that nobody has: {elsewhere}", done)
+    for name in () if sanitized else LEAKS:
+        done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-")
+        expect(done.returncode == 1 and report, f"{name} fails", done)
+        failed = parts_failed(report)
+        words = "the call and its backward: the heap" if name == "leaks_in_backward" else "the call: the heap of the process grew by"
+        expect(set(failed) == {"leaks"} and words in failed["leaks"], f"{name} leaks: {failed}", done)
+    for library, words in () if sanitized else ((misspelt, "the heap of the process grew"), (other, "bytes of host->alloc were not freed")):
+        done, report = run(tool, library, "--op", "wrong::right", "--json", "-", "--filter", "leaks/library")
+        expect(report and words in parts_failed(report).get("leaks", ""), f"the library leaks: {words}", done)
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/misspelt.json", "w") as manifest:
             json.dump({"tenon_manifest": 1, "name": "wrong_operators", "library": os.path.abspath(misspelt)}, manifest)
@@ -160,7 +174,7 @@ def main():
     done, report = run(tool, other, "--op", "wrong::any", "--json", "-", TENON_VALIDATE="1",
                        TENON_PLUGIN_PATH=f"{plugins}/cpu:{plugins}/shims", TENON_PLUGIN_PROBE="never")
     found = parts_failed(report).get("load", "") if report else ""
-    expect("the row of wrong::longer has size 0" in found, f"a finding when the library is loaded: {found}", done)
+    expect("the row of wrong::longer has flags 0x40000000" in found, f"a finding when the library is loaded: {found}", done)
     done, _ = run(tool, twice, "--op", "wrong::right")
     expect(done.returncode == 1 and "init failed: operator wrong::aborts is defined already" in done.stdout, "an operator that is defined twice", done)
     done, _ = run(tool, wrong, "--op", "wrong::nothing")
