@@ -125,14 +125,27 @@ static void check_guards(const custom_run *r, check_result *out)
         check_fail(out, "the kernel writes outside of its tensors: %s", text);
 }
 
+/* Whether the device type has a row of the operator, of whatever dtype. */
+static int has_row(const check_target *t, const custom_call *call)
+{
+    tn_operator_info op = {.size = sizeof op};
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    return check_has_kernel(t, op.base ? op.base : call->op, t->type, 0);
+}
+
 void custom_schema(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
     state before[CUSTOM_MAX_ITEMS];
+    check_watch watch;
     custom_run r;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
     const uint32_t n = note_states(&r, before);
-    if (custom_do(&r, call)) {
+    check_watch_begin(t, &watch);
+    const int failed = custom_do(&r, call);
+    const int32_t way = check_watch_end(t, &watch);
+    if (has_row(t, call)) out->way = way;
+    if (failed) {
         check_fail_with_error(out, r.s, "the call");
     } else {
         for (uint32_t i = 0; i < n; i++) check_argument(t, call, &r, &before[i], out);
@@ -454,10 +467,51 @@ static void tell(check_run *run)
     }
 }
 
+/* The dtype of a guessed call, or "given 1": `length` characters of the name. NULL: another case. */
+static const char *kind_of(const check_run *run, const check_entry *e, size_t *length)
+{
+    const char *at = e->name + strlen("1/custom/") + strlen(run->options->op), *part = "/schema/";
+    if (e->result.way == CHECK_WAY_NONE || strncmp(at, part, strlen(part)) != 0) return NULL;
+    at += strlen(part);
+    *length = strncmp(at, "given ", 6) ? strcspn(at, " ") : strlen(at);
+    return at;
+}
+
+/* Which calls of an operator with a row the row computed: the composite computes the others, and nothing else says so. */
+static void tell_ways(check_run *run)
+{
+    static const char *const columns[] = {"calls of", "by the row", "by the composite", "on the CPU", NULL};
+    cJSON *table = NULL;
+    size_t length, other;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const char *kind = kind_of(run, &run->entries[i], &length), *other_kind;
+        uint32_t counts[CHECK_WAYS] = {0}, first = run->count;
+        for (uint32_t k = 0; k < run->count && kind; k++) {
+            other_kind = kind_of(run, &run->entries[k], &other);
+            if (!other_kind || other != length || strncmp(other_kind, kind, length)) continue;
+            if (first == run->count) first = k;
+            counts[run->entries[k].result.way]++;
+        }
+        if (!kind || first != i) continue; /* each kind once */
+        if (!table) table = check_table(run, "custom_ways", "who computed", columns);
+        cJSON *row = cJSON_CreateArray();
+        char text[64];
+        snprintf(text, sizeof text, "%.*s", (int)length, kind);
+        cJSON_AddItemToArray(row, cJSON_CreateString(text));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(counts[CHECK_WAY_NATIVE]));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(counts[CHECK_WAY_COMPOSITE]));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(counts[CHECK_WAY_CPU]));
+        check_table_row(table, row);
+    }
+}
+
 int32_t check_custom(check_run *run)
 {
     static const check_source sources[] = {check_custom_operator};
-    if (custom_try_calls(run) == 0 && check_execute(run, sources, 1) == 0) tell(run);
+    if (custom_try_calls(run) == 0 && check_execute(run, sources, 1) == 0) {
+        tell(run);
+        tell_ways(run);
+    }
     custom_forget_tries();
     return check_verdict(run);
 }

@@ -150,6 +150,12 @@ def main():
     elsewhere = [c["reason"] for c in report["cases"] if c["name"].endswith("/rows/devices") and c["outcome"] == "skipped"]
     expect(elsewhere == ["1 kernel row for the device type 'cpuu' waits: no plugin in the search path has it; is the name misspelt?"],
            f"a row for a device that nobody has: {elsewhere}", done)
+    done, report = run(tool, wrong, "--op", "wrong::partly", "--json", "-")
+    table = report["tables"]["custom_ways"] if report else {}
+    expect(done.returncode == 0 and table["columns"] == ["calls of", "by the row", "by the composite", "on the CPU"]
+           and table["rows"] == [["float64", 8, 0, 0], ["float32", 0, 8, 0]], f"who computed: {table}", done)
+    done, report = run(tool, example, "--op", "mylib::smooth_max", "--json", "-")
+    expect("custom_ways" in report["tables"], "the example has a row", done)
     for name in () if sanitized else LEAKS:
         done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-")
         expect(done.returncode == 1 and report, f"{name} fails", done)

@@ -33,6 +33,13 @@ static int32_t like_input(void *self, const tn_call *call)
         return call->host->error(call->host->context, TN_E_DTYPE, "x must be float64");
     return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
 }
+/* Also float32, which no row takes. */
+static int32_t like_wide_input(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    if (x->dtype != TN_FLOAT32) return like_input(self, call);
+    return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
+}
 static int32_t doubled(void *self, const tn_call *call)
 {
     for (int64_t i = 0; i < count(call); i++) output(call)[i] = 2 * input(call)[i];
@@ -426,6 +433,7 @@ static const tn_operator_def operators[] = {
     DEFINED("leaks_of_host", "", .infer = like_input),
     DEFINED("leaks_in_backward", "", .infer = like_input, .composite = doubled_composite,
             .backward = leaks_in_backward),
+    DEFINED("partly", "", .infer = like_wide_input, .composite = doubled_composite),
     DEFINED("needs_number", ", int k", .composite = doubled_composite),
     DEFINED("overruns", "", .infer = like_input),
     DEFINED("calls_itself", "", .composite = calls_itself),
@@ -489,6 +497,7 @@ static const tn_kernel_row rows[] = {
     ROW("noise", noise),
     ROW("above_one", above_one),
     ROW("reads_allocation", reads_allocation),
+    ROW("partly", doubled),
     ROW("leaks_heap", leaks_heap),
     ROW("leaks_of_host", leaks_of_host),
     ROW("refuses_late", refuses_late),
