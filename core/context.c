@@ -299,12 +299,10 @@ void tn_context_destroy(tn_context *ctx)
 {
     if (!ctx || !tni_handle_may_end(ctx, &ctx->ended, "context", __builtin_return_address(0))) return;
     if (tni_context_is_forked(ctx)) return;
-    if (ctx->flags & TN_CONTEXT_DEBUG_HANDLES) {
-        tni_handle_mark_dead(&ctx->ended);
-        atomic_fetch_or(&ctx->flags, TNI_CONTEXT_ENDED);
-    }
+    if (ctx->flags & TN_CONTEXT_DEBUG_HANDLES) tni_handle_mark_dead(&ctx->ended);
     tni_profile_close(ctx);
     tni_debug_report(ctx);
+    if (ctx->flags & TN_CONTEXT_DEBUG_HANDLES) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_ENDED);
     atomic_fetch_add_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
     tni_devices_count_storages(ctx);
     atomic_fetch_sub_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);

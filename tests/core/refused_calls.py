@@ -24,7 +24,7 @@ OF_SCOPES = {"tn_scope_close", "tn_scope_place", "tn_scope_call_place", "tn_scop
 OTHER_RESULTS = {"tn_item_double": "void", "tn_format": "void", "tn_text": "void", "tn_item_bool": "int64_t"}
 # In the child of a fork: calls that do not return a status, or touch only the memory of an object or a file of the program.
 NO_STATUS = set("""
-    tn_requires_grad tn_is_leaf tn_set_requires_grad tn_get_deterministic tn_device_count tn_device_current tn_device_is_same tn_device_format
+    tn_requires_grad tn_is_leaf tn_get_deterministic tn_device_count tn_device_current tn_device_is_same tn_device_format
     tn_stream_is_capturing tn_tensor_is_contiguous tn_is_pinned tn_module_failed tn_module_set_requires_grad tn_node_register_hook
     tn_module_is_parametrized tn_is_pruned tn_item_bool tn_events_scalar tn_events_flush tn_events_destroy
 """.split())
