@@ -9,7 +9,8 @@
 #include "custom.h"
 #include "leaks.h"
 
-enum { CALLS = 8, OPENINGS = 3 };
+/* The C library counts some freed blocks of each size as used: a few calls might show no leak. */
+enum { CALLS = 32, OPENINGS = 24 };
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
