@@ -48,6 +48,14 @@ static const char *tags_text(tn_context *ctx, uint32_t tags)
     return id ? tn_interned(ctx, id) : "";
 }
 
+/* Interned, since the operator may be removed. */
+static const char *saves_text(tn_context *ctx, const tni_op *op)
+{
+    if (!op->def || !op->def->backward) return NULL;
+    uint32_t id = op->def->saves ? tn_intern(ctx, op->def->saves) : 0;
+    return id ? tn_interned(ctx, id) : "";
+}
+
 static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
 {
     const tni_op *base = op->base;
@@ -61,7 +69,8 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
                               .form = forms[op->form],
                               .tags = tags_text(ctx, op->tags),
                               .doc = op->entry->doc ? op->entry->doc : "",
-                              .base = base->number};
+                              .base = base->number,
+                              .saves = saves_text(ctx, op)};
     info.has_gradient = base->gradient != NULL || base->kind >= TNI_KIND_COMPOSITE ||
                         base->kind == TNI_KIND_VIEW || (op->def && op->def->backward);
     return tni_struct_write(out, &info, sizeof info, "tn_operator_info");

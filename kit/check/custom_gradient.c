@@ -280,6 +280,34 @@ static int32_t call_again(void *user, tn_scope *s, tn_tensors given, tn_tensor *
     return n < d->n_results ? TN_E_CONTRACT : TN_OK;
 }
 
+/* Whether a list as `saves` has a name. */
+static int lists(const char *saves, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = saves; *at; at += strcspn(at, ", \t")) {
+        at += strspn(at, ", \t");
+        if (strcspn(at, ", \t") == length && strncmp(at, name, length) == 0) return 1;
+    }
+    return 0;
+}
+
+/* A backward sees None for an optional argument that is not saved, as for an absent one: no error can say so. */
+static void tell_unsaved(check_target *t, const custom_call *call, const custom_run *r, check_result *out)
+{
+    const char *saves = operator_of(t, call).saves;
+    for (uint32_t i = 0; saves && i < r->n_args; i++) {
+        const tn_argument_info info = custom_argument(t, call->op, 0, i);
+        const size_t used = strlen(out->reason);
+        if (r->args[i].tag != TN_TAG_TENSOR || !(info.flags & TN_ARG_OPTIONAL) || lists(saves, info.name))
+            continue;
+        snprintf(
+            out->reason + used, sizeof out->reason - used,
+            "; `saves` does not list the optional argument '%s', so backward sees None for it as if it were "
+            "absent",
+            info.name);
+    }
+}
+
 void custom_differences(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
@@ -307,6 +335,7 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
             check_skip(out, "no result is a tensor that takes a gradient");
         else if (tn_gradcheck(r.s, call_again, &d, (tn_tensors){in.tensors, in.n}, &options) != TN_OK)
             check_fail_with_error(out, r.s, "finite differences");
+        if (out->outcome == CHECK_FAILED) tell_unsaved(t, call, &r, out);
     }
     custom_close(&r);
 }

@@ -150,6 +150,15 @@ def main():
     elsewhere = [c["reason"] for c in report["cases"] if c["name"].endswith("/rows/devices") and c["outcome"] == "skipped"]
     expect(elsewhere == ["1 kernel row for the device type 'cpuu' waits: no plugin in the search path has it; is the name misspelt?"],
            f"a row for a device that nobody has: {elsewhere}", done)
+    bias = '[{"t": [2, 3], "d": "float64"}, {"t": [2, 3], "d": "float64", "seed": 1}]'
+    done, report = run(tool, wrong, "--op", "wrong::saved_bias", "--args", bias, "--json", "-")
+    expect(done.returncode == 0 and report, "an optional argument that is saved", done)
+    done, report = run(tool, wrong, "--op", "wrong::unsaved_bias", "--args", bias, "--json", "-")
+    found = parts_failed(report).get("differences", "")
+    expect("`saves` does not list the optional argument 'bias', so backward sees None" in found, f"one that is not: {found}", done)
+    done, report = run(tool, other, "--op", "aten::tril", "--json", "-")
+    found = parts_failed(report).get("traced", "") if report else ""
+    expect("on the other device" in found, f"a wrong row of a built-in operator: {found}", done)
     done, report = run(tool, wrong, "--op", "wrong::partly", "--json", "-")
     table = report["tables"]["custom_ways"] if report else {}
     expect(done.returncode == 0 and table["columns"] == ["calls of", "by the row", "by the composite", "on the CPU"]

@@ -84,6 +84,19 @@ static int32_t reads_unsaved(void *self, const tn_call *call)
     tn_tensor *g = call->args[0].as.tensor, *x = call->args[1].as.tensor;
     return call->host->set_output(call, 0, tn_mul(s, g, x));
 }
+/* x + bias; backward gives bias a gradient only if it sees bias. */
+static int32_t add_bias(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *x = call->args[0].as.tensor, *bias = tn_value_as_tensor(call->args[1]);
+    return call->host->set_output(call, 0, bias ? tn_add(s, x, bias) : tn_mul_scalar(s, x, 1));
+}
+static int32_t add_bias_backward(void *self, const tn_call *call)
+{
+    tn_tensor *g = call->args[0].as.tensor;
+    if (tn_value_as_tensor(call->args[2])) call->host->set_output(call, 1, g);
+    return call->host->set_output(call, 0, g);
+}
 /* Gives a gradient for the float argument, too. */
 static int32_t gradient_of_number(void *self, const tn_call *call)
 {
@@ -434,6 +447,10 @@ static const tn_operator_def operators[] = {
     DEFINED("leaks_in_backward", "", .infer = like_input, .composite = doubled_composite,
             .backward = leaks_in_backward),
     DEFINED("partly", "", .infer = like_wide_input, .composite = doubled_composite),
+    DEFINED("unsaved_bias", ", Tensor? bias=None", .composite = add_bias, .backward = add_bias_backward,
+            .saves = "x"),
+    DEFINED("saved_bias", ", Tensor? bias=None", .composite = add_bias, .backward = add_bias_backward,
+            .saves = "x, bias"),
     DEFINED("needs_number", ", int k", .composite = doubled_composite),
     DEFINED("overruns", "", .infer = like_input),
     DEFINED("calls_itself", "", .composite = calls_itself),
@@ -514,6 +531,7 @@ static const tn_kernel_row rows[] = {
     ROW("rihgt", doubled),
 #endif
 #ifdef OTHER_NAMESPACE
+    SCHEMA_ROW("aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", doubled),
     SCHEMA_ROW("wrongs::right(Tensor x) -> Tensor", doubled),
     SCHEMA_ROW("elsewhere::right(Tensor x) -> Tensor", doubled),
     {.size = sizeof(tn_kernel_row),

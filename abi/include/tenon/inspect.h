@@ -25,6 +25,8 @@ typedef struct tn_operator_info {
     const char *doc;
     uint32_t has_gradient; /* 1: it has a gradient rule, or is a composite of operators that have one */
     uint32_t base;         /* number of the operator whose kernels this form uses */
+    const char *
+        saves; /* of an operator with a tn_operator_def that has a `backward`: what it saves, or ""; else NULL */
 } tn_operator_info;
 /* Those of the library and of operator libraries. Forms that follow from them by rule (aten::flip.out, see
  * docs/operators-naming.md) are among them once tn_operator_find has been asked for them. */
