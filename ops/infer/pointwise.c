@@ -64,20 +64,27 @@ int32_t infer_hardtanh(tni_frame *f)
     return infer_element_scalars(f);
 }
 
+/* Whether argument i has the dtype of self. A number in the place of a tensor takes it. */
+static int32_t is_like_self(const tni_frame *f, uint32_t i)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0), *t = tni_arg_tensor(f, i);
+    return dtype_of(self) == dtype_of(t) || (self->desc.flags | t->desc.flags) & TN_DESC_WRAPPED;
+}
+
 /* heaviside (self, values): no promotion. */
 int32_t infer_heaviside(tni_frame *f)
 {
-    if (dtype_of(tni_arg_tensor(f, 0)) == dtype_of(tni_arg_tensor(f, 1))) return TN_OK;
+    if (is_like_self(f, 1)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "heaviside is not yet implemented for tensors with different dtypes.");
 }
 
 /* lerp takes no other dtype than self's for the argument `name`. */
 static int32_t check_lerp(tni_frame *f, uint32_t i, const char *name)
 {
-    tn_dtype expected = dtype_of(tni_arg_tensor(f, 0)), dtype = dtype_of(tni_arg_tensor(f, i));
-    if (dtype == expected) return TN_OK;
+    if (is_like_self(f, i)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `%s` but got dtype %s",
-                    tni_dtype_cpp_name(expected), name, tni_dtype_cpp_name(dtype));
+                    tni_dtype_cpp_name(dtype_of(tni_arg_tensor(f, 0))), name,
+                    tni_dtype_cpp_name(dtype_of(tni_arg_tensor(f, i))));
 }
 
 /* (self, end, weight): a weight without dimensions may have any dtype. */

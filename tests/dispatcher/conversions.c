@@ -196,7 +196,7 @@ static tn_tensor *const no_tensor[] = {NULL};
     {                    \
         TN_TAG_DTYPE, 0, \
         {                \
-            .i = 9       \
+            .i = TN_INT8 \
         }                \
     }
 
@@ -226,7 +226,7 @@ static const struct {
     {"complex a", FLOAT(1), "float 1", NULL},
     {"str a", STRING, "str xy", NULL},
     {"str a", INT(1), NULL, "must be str, not int"},
-    {"ScalarType a", DTYPE, "dtype 9", NULL},
+    {"ScalarType a", DTYPE, "dtype 67584", NULL},
     {"ScalarType a", INT(1), NULL, "must be ScalarType, not int"},
     {"Layout a", {TN_TAG_LAYOUT, 0, {.i = 4}}, "layout 4", NULL},
     {"Layout a", INT(1), NULL, "must be Layout, not int"},
