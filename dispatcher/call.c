@@ -38,6 +38,19 @@ static int32_t is_number_of(const tn_value *v, const tn_context *ctx)
            (tni_dtype_is_vendor(dtype) && tn_dtype_interned((tn_context *)(uintptr_t)ctx, dtype));
 }
 
+/* The dtypes of most calls, for which is_number_of need not be asked. */
+static inline int32_t is_ordinary_dtype(int64_t number)
+{
+    static const uint32_t with_bytes[8] = {[TN_CODE_INT] = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 8,
+                                           [TN_CODE_UINT] = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 8,
+                                           [TN_CODE_FLOAT] = 1u << 2 | 1u << 4 | 1u << 8,
+                                           [TN_CODE_BFLOAT] = 1u << 2,
+                                           [TN_CODE_COMPLEX] = 1u << 4 | 1u << 8 | 1u << 16,
+                                           [TN_CODE_BOOL] = 1u << 1};
+    return (number & ~INT64_C(0xf807)) == TN_DTYPE(0, 0) &&
+           with_bytes[number & 7] >> (number >> 11 & 31) & 1u;
+}
+
 static __attribute__((noinline)) uint32_t state_behind(const tn_value *v, const tn_context *ctx)
 {
     uint32_t state = 0;
@@ -54,6 +67,7 @@ static inline uint32_t state_in(const tn_value *v, const tn_context *ctx)
 {
     if (v->tag == TN_TAG_TENSOR) return state_of(v->as.tensor, ctx);
     if (TNI_LIKELY(!((TNI_POINTING_TAGS | TAGS_TO_CHECK) >> v->tag & 1u))) return 0;
+    if (v->tag == TN_TAG_DTYPE && is_ordinary_dtype(v->as.i)) return 0;
     if (TNI_UNLIKELY(!v->as.pointer)) return tni_points_to_null(v) ? UNUSABLE : 0;
     return TNI_UNLIKELY(TAGS_TO_CHECK >> v->tag & 1u) ? state_behind(v, ctx) : 0;
 }

@@ -52,8 +52,8 @@ static inline void similar_name_try(similar_name *s, const char *name)
 /* What an error ends with: "; did you mean 'fc.weight'?", or "". */
 static inline const char *similar_name_text(const similar_name *s, char text[SIMILAR_NAME_BYTES + 32])
 {
-    snprintf(text, SIMILAR_NAME_BYTES + 32, "%s%s%s", s->best ? "; did you mean '" : "", s->best ? s->best : "",
-             s->best ? "'?" : "");
+    snprintf(text, SIMILAR_NAME_BYTES + 32, "%s%s%s", s->best ? "; did you mean '" : "",
+             s->best ? s->best : "", s->best ? "'?" : "");
     return text;
 }
 

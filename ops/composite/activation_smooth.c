@@ -24,14 +24,10 @@ void composite_tanh_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- gelu: x times the area under the normal curve, or by tanh ---- */
 
-static int32_t by_tanh(tn_scope *s, const tn_value *args, uint32_t i)
+static int32_t by_tanh(const tn_value *args, uint32_t i)
 {
     const char *approximate = arg_string(args, i);
-    if (!approximate || !strcmp(approximate, "none")) return 0;
-    if (strcmp(approximate, "tanh"))
-        tni_scope_failf(s, TN_E_ARGUMENT, "approximate argument must be either none or tanh, got %s",
-                        approximate);
-    return 1;
+    return approximate && !strcmp(approximate, "tanh");
 }
 
 /* erfc keeps the digits for large negative x. */
@@ -54,7 +50,7 @@ void composite_gelu(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[1];
     tn_dtype dtype = tni_formula_open(s, args, 1, x);
-    tn_tensor *gate = by_tanh(s, args, 1) ? gelu_gate(s, x[0]) : normal_area(s, x[0]);
+    tn_tensor *gate = by_tanh(args, 1) ? gelu_gate(s, x[0]) : normal_area(s, x[0]);
     formula_give(s, outs, tn_mul(s, x[0], gate), dtype);
 }
 
@@ -77,7 +73,7 @@ void composite_gelu_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[2];
     tn_dtype dtype = tni_formula_open(s, args, 2, x);
-    tn_tensor *slope = by_tanh(s, args, 2) ? gelu_slope_by_tanh(s, x[1]) : gelu_slope(s, x[1]);
+    tn_tensor *slope = by_tanh(args, 2) ? gelu_slope_by_tanh(s, x[1]) : gelu_slope(s, x[1]);
     formula_give(s, outs, tn_mul(s, x[0], slope), dtype);
 }
 

@@ -105,7 +105,7 @@ int32_t infer_gelu(tni_frame *f)
 {
     const char *approximate = tni_arg_string(f, f->op->base->n_args - 1);
     if (!strcmp(approximate, "none") || !strcmp(approximate, "tanh")) return TN_OK;
-    return tni_fail(f, TN_E_ARGUMENT, "approximate argument must be either none or tanh, but got '%s'",
+    return tni_fail(f, TN_E_ARGUMENT, "approximate argument must be either none or tanh, got %s",
                     approximate);
 }
 

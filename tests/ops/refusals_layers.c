@@ -274,7 +274,7 @@ Test(refusals_layers, of_lists_of_one)
 /* The arguments count also where there are no elements. */
 Test(refusals_layers, of_options_of_activations)
 {
-    const char *const text = "approximate argument must be either none or tanh, but got 'U'";
+    const char *const text = "approximate argument must be either none or tanh, got U";
     for (int64_t n = 0; n < 2; n++) {
         tn_tensor *a = ones(TN_INTS(n)), *out = ones(TN_INTS(n));
         REFUSED(tn_gelu(s, a, .approximate = "U"), text);
