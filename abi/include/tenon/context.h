@@ -79,8 +79,8 @@ TN_API int32_t tn_context_create(TN_NULLABLE const tn_context_options *options,
  * NULL is ignored. */
 TN_API void tn_context_destroy(TN_TAKES TN_NULLABLE tn_context *ctx);
 
-/* Last error of this thread, or NULL. Borrowed until the thread's next failing call. Its texts are valid UTF-8: a byte that is
- * not part of a character, in a text that the program gave, reads as \xff. */
+/* Last error of this thread, or NULL. Borrowed until the thread's next failing call. Its texts are valid UTF-8: a byte of a text
+ * that the program gave, not part of a character, reads as a backslash, x and two digits. */
 TN_API const tn_error *tn_last_error(void) TN_ANY_THREAD;
 TN_API void tn_clear_error(void) TN_ANY_THREAD;
 /* How many errors this thread has had. */
