@@ -389,8 +389,11 @@ void tni_value_release(tn_context *ctx, tn_value *v)
     if (v->tag == TN_TAG_TENSOR) {
         tn_release(v->as.tensor);
     } else if (v->tag == TN_TAG_TENSORS) {
-        for (uint32_t i = 0; i < v->count; i++) tn_release(v->as.tensors[i]);
-        tni_free(ctx, (void *)(uintptr_t)v->as.tensors, (v->count ? v->count : 1) * sizeof(tn_tensor *));
+        const uint32_t n = v->count ? v->count : 1;
+        tn_tensor *last = v->count ? v->as.tensors[n - 1] : NULL; /* it may be what keeps the context */
+        for (uint32_t i = 0; i + 1 < n; i++) tn_release(v->as.tensors[i]);
+        tni_free(ctx, (void *)(uintptr_t)v->as.tensors, n * sizeof(tn_tensor *));
+        tn_release(last);
     } else if (v->tag == TN_TAG_COMPLEX) {
         tni_free(ctx, (void *)(uintptr_t)v->as.floats, 2 * sizeof(double));
     }
