@@ -8,6 +8,7 @@
 #include <string.h>
 #include "core/device.h"
 #include "core/number_text.h"
+#include "core/similar/similar_name.h"
 #include "core/text.h"
 
 #define MOST_SETTINGS 256u /* a plugin that describes more is wrong */
@@ -42,19 +43,18 @@ static int32_t describe(const tni_device *d, uint32_t i, tn_setting *out)
 
 static int32_t unknown(const tni_device *d, const char *name)
 {
-    char device[64], best[NAME_BYTES] = "";
-    uint32_t least = (uint32_t)strlen(name) / 3 + 2;
+    char device[64], best[NAME_BYTES], text[SIMILAR_NAME_BYTES + 32];
+    similar_name similar = similar_name_begin(name);
     tn_setting s;
     for (uint32_t i = 0; !describe(d, i, &s); i++) {
-        uint32_t different = tni_different_letters(name, s.name);
-        if (different >= least) continue;
-        least = different;
+        if (!similar_name_try(&similar, s.name)) continue;
         snprintf(best, sizeof best, "%s", s.name);
+        similar.best = best;
     }
     tn_clear_error();
-    return tni_error(TN_E_NOT_FOUND, "device %s: there is no setting '%s'%s%s%s",
+    return tni_error(TN_E_NOT_FOUND, "device %s: there is no setting '%s'%s",
                      tn_device_format(d->ctx, d->id, device, sizeof device), name,
-                     best[0] ? "; did you mean '" : "", best, best[0] ? "'?" : "");
+                     similar_name_text(&similar, text));
 }
 
 static int32_t find(const tni_device *d, const char *name, uint32_t *out_i, tn_setting *out)

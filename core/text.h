@@ -23,7 +23,4 @@ int32_t tni_utf8_check(const char *text, uint64_t bytes);
  */
 uint64_t tni_utf8_copy(char *to, uint64_t bytes, const char *from);
 
-/* Letters to insert, remove or replace (Levenshtein) between two names of at most 63 letters; longer ones are cut. */
-uint32_t tni_different_letters(const char *a, const char *b);
-
 #endif

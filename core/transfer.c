@@ -163,7 +163,7 @@ static inline __attribute__((always_inline)) int32_t read_item(tn_scope *s, cons
     if (tn_scope_failed(s)) return 0;
     int32_t status = t ? check_readable(t) : tni_error(TN_E_ARGUMENT, "item: a tensor is missing");
     if (!status && t->numel != 1)
-        status = tni_error(TN_E_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar",
+        status = tni_error(TN_E_ARGUMENT, "item: a Tensor with %lld elements cannot be converted to Scalar",
                            (long long)t->numel);
     if (!status) status = tni_tensor_read(t, bytes, (uint64_t)tn_dtype_bytes(t->desc.dtype));
     if (!status && tni_dtype_category(t->desc.dtype) == TNI_CATEGORY_OTHER)
@@ -182,7 +182,8 @@ static inline __attribute__((always_inline)) int32_t read_item(tn_scope *s, cons
 static int32_t refuse_complex(tn_scope *s, const tn_tensor *t, const tni_element *e)
 {
     if (!tn_dtype_is_complex(t->desc.dtype) || e->im == 0) return 0;
-    tni_scope_record(s, tni_error(TN_E_DTYPE, "a complex number with an imaginary part cannot be made real"));
+    tni_scope_record(
+        s, tni_error(TN_E_DTYPE, "item: a complex number with an imaginary part cannot be made real"));
     return 1;
 }
 
@@ -200,12 +201,12 @@ int64_t tn_item_int(tn_scope *s, const tn_tensor *t)
     if (!read_item(s, t, &e) || refuse_complex(s, t, &e)) return 0;
     if (e.is_int && (!e.is_unsigned || e.i >= 0)) return e.i;
     if (e.is_int) {
-        tni_scope_record(s, tni_error(TN_E_ARGUMENT, "%llu is not a signed 64-bit integer",
+        tni_scope_record(s, tni_error(TN_E_ARGUMENT, "item: %llu is not a signed 64-bit integer",
                                       (unsigned long long)(uint64_t)e.i));
         return 0;
     }
     if (e.re >= -9223372036854775808.0 && e.re < 9223372036854775808.0) return (int64_t)e.re;
-    tni_scope_record(s, tni_error(TN_E_ARGUMENT, "%g is not a 64-bit integer", e.re));
+    tni_scope_record(s, tni_error(TN_E_ARGUMENT, "item: %g is not a signed 64-bit integer", e.re));
     return 0;
 }
 

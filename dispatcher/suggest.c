@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/similar/similar_name.h"
 #include "dispatcher/define.h"
 
 #define LONGEST     64 /* longer names are compared up to here */
@@ -34,37 +35,19 @@ static uint32_t spell(const char *name, uint32_t length, char out[LONGEST])
     return n;
 }
 
-/* Letters to insert, remove or replace (Levenshtein); `limit` + 1 stands for anything above `limit`. */
-static uint32_t distance(const char *a, uint32_t n, const char *b, uint32_t m, uint32_t limit)
-{
-    uint32_t row[LONGEST + 1];
-    if ((n > m ? n - m : m - n) > limit) return limit + 1;
-    for (uint32_t j = 0; j <= m; j++) row[j] = j;
-    for (uint32_t i = 1; i <= n; i++) {
-        uint32_t diagonal = row[0], least = row[0] = i;
-        for (uint32_t j = 1; j <= m; j++) {
-            uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]),
-                     moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < moved ? replaced : moved;
-            if (row[j] < least) least = row[j];
-        }
-        if (least > limit) return limit + 1;
-    }
-    return row[m];
-}
-
 /* Of the whole name, of the name without its overload, or of the name with the first word of its overload, as C
  * spells "sum.dim_IntList": the smallest. */
 static uint32_t distance_to(const char *wish, uint32_t wish_length, const char *name, uint32_t length,
                             uint32_t limit)
 {
     char spelled[LONGEST];
-    uint32_t n = spell(name, length, spelled), best = distance(wish, wish_length, spelled, n, limit);
+    uint32_t n = spell(name, length, spelled),
+             best = similar_name_distance(wish, wish_length, spelled, n, limit);
     const char *end = name + length, *dot = memchr(name, '.', length);
     const char *word = dot ? memchr(dot, '_', (size_t)(end - dot)) : NULL, *const ends[] = {dot, word};
     for (uint32_t i = 0; i < 2 && ends[i]; i++) {
-        uint32_t part = distance(wish, wish_length, spelled, n - (uint32_t)(end - ends[i]), limit);
+        uint32_t part =
+            similar_name_distance(wish, wish_length, spelled, n - (uint32_t)(end - ends[i]), limit);
         if (part < best) best = part;
     }
     return best;
@@ -85,7 +68,7 @@ const char *tni_suggest(const tni_registry *r, const char *name, char *out, uint
 {
     suggestion best[SUGGESTIONS] = {0};
     char wish[LONGEST];
-    uint32_t length = spell(name, (uint32_t)strnlen(name, 4 * LONGEST), wish), limit = length / 4 + 1;
+    uint32_t length = spell(name, (uint32_t)strnlen(name, 4 * LONGEST), wish), limit = length / 4 + 2;
     uint32_t count = atomic_load_explicit(&r->count, memory_order_acquire);
     uint64_t used = 0;
     for (uint32_t number = 1; number < count; number++) {
@@ -94,7 +77,7 @@ const char *tni_suggest(const tni_registry *r, const char *name, char *out, uint
         const char *full = op->name;
         uint32_t n = (uint32_t)strcspn(full, "(");
         uint32_t d = distance_to(wish, length, full, n, limit);
-        if (d <= limit && d < length) /* some letter stays */
+        if (d < limit && d < length) /* some letter stays */
             insert(best, (suggestion){d, full, n});
     }
     out[0] = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tenon/context.h>
 #include <tenon/op.h>
+#include "similar_name.h"
 
 /* Reads unused row i; 0 if it is one of another plugin than this (NULL: of any), or for another reason. */
 static int read_row(tn_context *ctx, uint32_t i, const char *plugin, uint32_t why, tn_unused_row_info *out)
@@ -28,11 +29,7 @@ static size_t namespace_length(const char *name)
 /* Whether two texts are equal but for one letter that is replaced, added or left out. */
 static int is_near(const char *a, size_t n, const char *b, size_t m)
 {
-    size_t head = 0, tail = 0;
-    const size_t shorter = n < m ? n : m, longer = n < m ? m : n;
-    while (head < shorter && a[head] == b[head]) head++;
-    while (tail < shorter - head && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
-    return longer - shorter <= 1 && longer - head - tail <= 1;
+    return similar_name_distance(a, (uint32_t)n, b, (uint32_t)m, 2) < 2;
 }
 
 /* Namespaces shorter than this resemble each other by chance; then the rest of the name must be equal. */

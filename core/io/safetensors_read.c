@@ -19,7 +19,7 @@
 #include "core/debug.h"
 #include "core/io/safetensors.h"
 #include "core/scope.h"
-#include "core/text.h"
+#include "core/similar/similar_name.h"
 #include "core/thread.h"
 #include "core/transfer.h"
 
@@ -418,18 +418,11 @@ static int32_t read_vendor_dtype(tn_context *ctx, const tn_safetensors *f, const
 
 static int32_t unknown(const tn_safetensors *f, const char *name)
 {
-    const char *best = NULL;
-    const uint32_t n = (uint32_t)strlen(name);
-    uint32_t least = n < 3 ? n : n / 3 + 2;
-    for (uint64_t i = 0; i < f->count; i++) {
-        const uint32_t different = tni_different_letters(name, f->entries[i].name);
-        if (!different || different >= least)
-            continue; /* 0: they differ behind the letters that are compared */
-        least = different;
-        best = f->entries[i].name;
-    }
-    return tni_error(TN_E_NOT_FOUND, "%s: no tensor '%s'%s%s%s", f->path, name,
-                     best ? "; did you mean '" : "", best ? best : "", best ? "'?" : "");
+    char text[SIMILAR_NAME_BYTES + 32];
+    similar_name similar = similar_name_begin(name);
+    for (uint64_t i = 0; i < f->count; i++) similar_name_try(&similar, f->entries[i].name);
+    return tni_error(TN_E_NOT_FOUND, "%s: no tensor '%s'%s", f->path, name,
+                     similar_name_text(&similar, text));
 }
 
 static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, tn_device device,

@@ -11,7 +11,7 @@ static inline void expect_success_of(pid_t child)
 {
     int status = -1;
     waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    cr_assert_eq(status, 0, "it ended with %d", WEXITSTATUS(status));
 }
 
 #endif

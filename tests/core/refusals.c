@@ -114,14 +114,15 @@ Test(refusals, elements_as_numbers)
     cr_assert(pair[0] == 1 && pair[1] == 2);
     cr_assert_eq(tn_item_double(s, u), 18446744073709551615.0);
     cr_assert_eq(tn_item_int(s, u), 0);
-    expect_scope(TN_E_ARGUMENT, "18446744073709551615 is not a signed 64-bit integer");
+    expect_scope(TN_E_ARGUMENT, "item: 18446744073709551615 is not a signed 64-bit integer");
     cr_assert_eq(tn_item_int(s, tn_from_data(s, TN_UINT64, TN_NO_INTS, &(uint64_t){INT64_MAX}, TN_CPU)),
                  INT64_MAX);
     cr_assert_eq(tn_item_complex(s, u, pair), TN_OK);
     cr_assert(pair[0] == 18446744073709551615.0 && pair[1] == 0);
     cr_assert_eq(tn_item_complex(s, tn_from_data(s, TN_FLOAT64, TN_NO_INTS, &half, TN_CPU), pair), TN_OK);
     cr_assert(pair[0] == 0.5 && pair[1] == 0);
-    const char *const texts[] = {"1e+300 is not a 64-bit integer", "-1e+300 is not a 64-bit integer"};
+    const char *const texts[] = {"item: 1e+300 is not a signed 64-bit integer",
+                                 "item: -1e+300 is not a signed 64-bit integer"};
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(tn_item_int(s, tn_from_data(s, TN_FLOAT64, TN_NO_INTS, &large[i], TN_CPU)), 0);
         expect_scope(TN_E_ARGUMENT, texts[i]);
@@ -132,7 +133,7 @@ Test(refusals, elements_as_numbers)
     tn_item_double(s, q);
     expect_scope(TN_E_DTYPE, "a quantised tensor has no plain value");
     cr_assert_eq(tn_item_complex(s, two, pair), TN_E_ARGUMENT);
-    expect_scope(TN_E_ARGUMENT, "a Tensor with 2 elements cannot be converted to Scalar");
+    expect_scope(TN_E_ARGUMENT, "item: a Tensor with 2 elements cannot be converted to Scalar");
 }
 
 Test(refusals, scalars_as_tensors)

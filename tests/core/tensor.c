@@ -341,7 +341,8 @@ Test(tensor, numbers_in_and_out)
     cr_assert_eq(tn_scope_failed(s), TN_OK);
     tn_tensor *t = tn_from_data(s, TN_INT32, TN_INTS(2), &(int32_t[]){1, 2}, 0);
     cr_assert(isnan(tn_item_double(s, t)));
-    cr_assert_str_eq(tn_scope_error(s)->message, "a Tensor with 2 elements cannot be converted to Scalar");
+    cr_assert_str_eq(tn_scope_error(s)->message,
+                     "item: a Tensor with 2 elements cannot be converted to Scalar");
     cr_assert_eq(tn_item_int(s, t), 0);
     tn_scope_close(s);
     close_all();

@@ -511,7 +511,7 @@ public:
         if constexpr (std::is_same_v<T, bool>) {
             return detail::result_of(at, [&](tn_scope *s) { return (tn_item_bool)(s, t_); }) != 0;
         } else if constexpr (std::is_integral_v<T>) {
-            if (t_ && dtype() == TN_UINT64 && numel() == 1) /* tn_item_int refuses what int64_t has no room for */
+            if (dtype() == TN_UINT64 && numel() == 1) /* tn_item_int refuses what int64_t has no room for */
                 return detail::narrowed<T>(static_cast<int64_t>(elements<uint64_t>(at)[0]), true, at);
             return detail::narrowed<T>(detail::result_of(at, [&](tn_scope *s) { return (tn_item_int)(s, t_); }), false, at);
         } else if constexpr (detail::is_complex<T>) {
