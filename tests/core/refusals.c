@@ -104,9 +104,9 @@ Test(refusals, elements_as_numbers)
     tn_tensor *q = tn_from_data(s, TN_QINT8, TN_NO_INTS, stored, TN_CPU);
     tn_tensor *two = tn_from_data(s, TN_INT8, TN_INTS(2), stored, TN_CPU);
     cr_assert(isnan(tn_item_double(s, z)));
-    expect_scope(TN_E_DTYPE, "a complex number with an imaginary part cannot be made real");
+    expect_scope(TN_E_DTYPE, "item: a complex number with an imaginary part cannot be made real");
     cr_assert_eq(tn_item_int(s, z), 0);
-    expect_scope(TN_E_DTYPE, "a complex number with an imaginary part cannot be made real");
+    expect_scope(TN_E_DTYPE, "item: a complex number with an imaginary part cannot be made real");
     cr_assert_eq(tn_item_double(s, real), 3);
     cr_assert_eq(tn_item_int(s, real), 3);
     cr_assert(tn_item_bool(s, z) && tn_item_bool(s, real));
